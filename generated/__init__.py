@@ -1,0 +1,1 @@
+"""What protoc wrote: messages, stubs and servicers. Never edited; `make generate` writes it anew."""
