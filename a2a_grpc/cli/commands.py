@@ -1,0 +1,153 @@
+"""The commands of `a2a-grpc` and their options."""
+
+import logging
+import ssl
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from .. import TLS, CardError, Mount, PortError, Server, __version__
+from ..generated.a2a_pb2 import AgentCard
+from .announcement import announcement
+from .loading import FAULT, Refusal, load_card, load_servicer
+from .reload import watch
+from .running import run
+
+app = typer.Typer(name="a2a-grpc", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+class VersionPolicy(StrEnum):
+    INFER = "infer"
+    STRICT = "strict"
+
+
+def _option(help: str, *names: str, **settings: Any) -> Any:
+    return typer.Option(*names, help=help, **settings)
+
+
+def _file(help: str) -> Any:
+    return _option(help, exists=True, dir_okay=False, readable=True, metavar="FILE")
+
+
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:ATTRIBUTE", help="A servicer class, an instance, or a factory without arguments.")
+]
+HttpPort = Annotated[int, _option("JSON-RPC, HTTP+JSON and the card; 0 takes any free port.", min=0, max=65535)]
+GrpcPort = Annotated[int, _option("gRPC; 0 takes any free port.", min=0, max=65535)]
+PublicUrl = Annotated[str | None, _option("The HTTP base URL that clients use, if it is not the listening one.")]
+PublicGrpc = Annotated[str | None, _option("The same for gRPC, as host:port.")]
+TlsCert = Annotated[Path | None, _file("The certificate of both ports, PEM.")]
+TlsKey = Annotated[Path | None, _file("Its key, PEM.")]
+TlsClientCa = Annotated[Path | None, _file("Callers must show a certificate that this one signed, PEM.")]
+Prefix = Annotated[str, _option("The agent's path on HTTP, such as /joker.", show_default=False)]
+Tenant = Annotated[str, _option("The agent's tenant.", show_default=False)]
+Card = Annotated[Path | None, _file("The agent card, JSON; default: the servicer's own.")]
+Policy = Annotated[VersionPolicy, _option("What a request without A2A-Version is: told by its name, or 0.3.")]
+NoReflection = Annotated[bool, _option("Callers need the .proto file then.", "--no-reflection")]
+Cors = Annotated[list[str] | None, _option('An origin of browsers that may call; repeatable, "*" for any.', metavar="ORIGIN")]
+Reload = Annotated[bool, _option("For development: start again when a .py or .json file changes.", "--reload")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"a2a-grpc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: Annotated[bool, _option("Show it and exit.", "--version", callback=_print_version, is_eager=True)] = False) -> None:
+    """Agent2Agent (A2A) agents as gRPC servicers."""
+
+
+@app.command()
+def serve(
+    target: Target,
+    host: Annotated[str, _option("The address or name to listen on.")] = "127.0.0.1",
+    http_port: HttpPort = 8000,
+    grpc_port: GrpcPort = 50051,
+    public_url: PublicUrl = None,
+    public_grpc: PublicGrpc = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    prefix: Prefix = "",
+    tenant: Tenant = "",
+    card: Card = None,
+    version_policy: Policy = VersionPolicy.INFER,
+    no_reflection: NoReflection = False,
+    cors: Cors = None,
+    reload: Reload = False,
+) -> None:
+    """Serves an agent on gRPC, JSON-RPC and HTTP+JSON until SIGTERM or Ctrl-C."""
+    if reload:
+        return watch([argument for argument in sys.argv[1:] if argument != "--reload"], Path.cwd())
+    given = {
+        "host": host,
+        "http_port": http_port,
+        "grpc_port": grpc_port,
+        "public_url": public_url,
+        "public_grpc": public_grpc,
+        "version_policy": version_policy.value,
+        "reflection": not no_reflection,
+        "cors": cors or (),
+    }
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    with _refusals():
+        tls = _tls(tls_cert, tls_key, tls_client_ca)
+        run(_server(target, card, prefix, tenant, given | {"tls": tls}), _announce)
+
+
+def _server(target: str, card: Path | None, prefix: str, tenant: str, given: dict[str, Any]) -> Server:
+    servicer = load_servicer(target)
+    try:
+        return Server(Mount(servicer, _card(servicer, card, target), prefix, tenant), **given)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+
+
+def _card(servicer: Any, file: Path | None, target: str) -> AgentCard:
+    card = load_card(file) if file else getattr(servicer, "card", None)
+    if not isinstance(card, AgentCard):
+        raise Refusal(f"{target} has no card: give it an attribute `card`, an a2a_pb2.AgentCard, or say --card FILE")
+    return card
+
+
+def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> TLS | None:
+    if certificate is None and key is None and client_ca is None:
+        return None
+    if certificate is None or key is None:
+        raise Refusal("TLS needs both --tls-cert and --tls-key")
+    tls = TLS(certificate, key, client_ca)
+    try:
+        tls.ssl_context()
+    except ssl.SSLError as error:
+        raise Refusal(f"the TLS files cannot be used: {error.reason or error}", FAULT) from None
+    return tls
+
+
+def _announce(server: Server) -> None:
+    console = Console(soft_wrap=True, markup=False, highlight=False)
+    for line in announcement(server):
+        console.print(line, style=None if line.startswith(" ") else "bold")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """One message on stderr and an exit code, where nothing can be served."""
+    try:
+        yield
+    except Refusal as error:
+        raise _told(error, error.exit_code) from None
+    except (CardError, PortError) as error:
+        raise _told(error, FAULT) from None
+
+
+def _told(error: Exception, exit_code: int) -> typer.Exit:
+    typer.echo(f"a2a-grpc: {error}", err=True)
+    return typer.Exit(exit_code)

@@ -1,0 +1,1 @@
+"""Agents to read, run and call. Each is run by a test."""

@@ -1,0 +1,176 @@
+"""Servicer → handlers: each RPC's method, wrapped once with the duties that the protocol puts on every agent.
+
+The duties come in this order: version, required extensions, capabilities, validation (authentication is an
+interceptor's and comes before them). A request that did not decode travels here as `Undecodable` and is refused where
+validation stands, so that wrong credentials are always told first.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Set
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from .behaviors import streamed, unary
+from .card import CAPABILITY, REFUSAL, declared_extensions, offers, required_extensions
+from .context import CallContext, Metadatum
+from .errors import (
+    A2AError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+    Violation,
+    quote,
+)
+from .generated.a2a_pb2 import AgentCard
+from .generated.a2a_pb2_grpc import A2AServiceServicer
+from .inprocess import RpcHandler
+from .methods import Method, methods
+from .service_parameters import (
+    EXTENSIONS,
+    VERSION,
+    VersionPolicy,
+    check_required,
+    check_version,
+    requested_extensions,
+)
+from .validation import validator
+
+OPEN_TO_ALL = frozenset({"GetExtendedAgentCard"})  # a client must be able to read which extensions are required (A-9)
+
+Check = Callable[[Any, CallContext], None]
+
+
+class Undecodable:
+    """A request that is not its message; `error` says why."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: A2AError) -> None:
+        self.error = error
+
+
+def decoder(message_type: type[Message]) -> Callable[[bytes], Any]:
+    """A gRPC request deserializer that never raises."""
+
+    def decode(data: bytes) -> Any:
+        try:
+            return message_type.FromString(data)
+        except DecodeError:
+            name = message_type.DESCRIPTOR.full_name
+            return Undecodable(InvalidParamsError([Violation("", f"The request is not a valid {name} message")]))
+
+    return decode
+
+
+@dataclass(frozen=True)
+class Duties:
+    """What an agent's card and its server's options ask of every call. `tenants` None accepts any tenant."""
+
+    card: AgentCard
+    version_policy: VersionPolicy = "infer"
+    tenants: Set[str] | None = None
+
+
+def implemented(servicer: Any, service: Mapping[str, Method] | None = None) -> set[str]:
+    """The RPCs that a servicer has a method of its own for."""
+    return {name for name in service or methods() if _overrides(servicer, name)}
+
+
+def handlers(servicer: Any, duties: Duties) -> dict[str, RpcHandler]:
+    """The handlers of a servicer by gRPC path."""
+    return {m.path: _handler(m, getattr(servicer, m.name), _checks(m, duties)) for m in methods().values()}
+
+
+def _overrides(servicer: Any, name: str) -> bool:
+    method = getattr(servicer, name, None)
+    return method is not None and getattr(method, "__func__", method) is not getattr(A2AServiceServicer, name)
+
+
+def _handler(method: Method, behavior: Callable[..., Any], check: Check) -> RpcHandler:
+    serializers = (decoder(method.request), method.response.SerializeToString)
+    if method.streaming:
+        return grpc.unary_stream_rpc_method_handler(_dutiful_stream(streamed(behavior), check), *serializers)
+    return grpc.unary_unary_rpc_method_handler(_dutiful_unary(unary(behavior), check), *serializers)
+
+
+def _dutiful_unary(behavior: Callable[..., Any], check: Check) -> Callable[..., Any]:
+    async def call(request: Any, context: CallContext) -> Any:
+        check(request, context)
+        return await behavior(request, context)
+
+    return call
+
+
+def _dutiful_stream(behavior: Callable[..., Any], check: Check) -> Callable[..., Any]:
+    async def call(request: Any, context: CallContext) -> AsyncGenerator[Any, None]:
+        check(request, context)
+        async with aclosing(behavior(request, context)) as responses:
+            async for response in responses:
+                yield response
+
+    return call
+
+
+def _checks(method: Method, duties: Duties) -> Check:
+    """The duties of one RPC, as one function that raises the first error."""
+    check_extensions = _extension_check(method, duties.card)
+    check_capability = _capability_check(method, duties.card)
+    validate = validator(method.request)
+
+    def check(request: Any, context: CallContext) -> None:
+        check_version(context.parameter(VERSION), context.version, duties.version_policy)
+        if check_extensions:
+            check_extensions(request, context)
+        if check_capability:
+            check_capability(request)
+        if type(request) is Undecodable:
+            raise request.error
+        if violations := validate(request):
+            raise InvalidParamsError(violations)
+        if duties.tenants is not None and request.tenant not in duties.tenants:
+            raise InvalidParamsError([Violation("tenant", f"{quote(request.tenant)} is not a tenant of this agent")])
+
+    return check
+
+
+def _extension_check(method: Method, card: AgentCard) -> Check | None:
+    declared = declared_extensions(card)
+    required = () if method.name in OPEN_TO_ALL else required_extensions(card)
+    carries_message = "message" in method.request.DESCRIPTOR.fields_by_name
+
+    def check(request: Any, context: CallContext) -> None:
+        requested = requested_extensions(context.parameter(*EXTENSIONS))
+        if carries_message and type(request) is not Undecodable:
+            requested += [uri for uri in request.message.extensions if uri not in requested]
+        check_required(required, requested)
+        _activate(context, tuple(uri for uri in requested if uri in declared))
+
+    return check if declared else None
+
+
+def _activate(context: CallContext, extensions: tuple[str, ...]) -> None:
+    context.extensions = extensions
+    if extensions:
+        context.echo = (Metadatum(EXTENSIONS[0], ", ".join(extensions)),)
+
+
+def _capability_check(method: Method, card: AgentCard) -> Callable[[Any], None] | None:
+    if not offers(card, method.name):
+        return _refusing(CAPABILITY[method.name], method.name)
+    if "configuration" in method.request.DESCRIPTOR.fields_by_name and not card.capabilities.push_notifications:
+        return _refuse_inline_push
+    return None
+
+
+def _refusing(capability: str, name: str) -> Callable[[Any], None]:
+    def refuse(_: Any) -> None:
+        raise REFUSAL[capability](f"{name} is not supported: the agent's card does not declare {capability}")
+
+    return refuse
+
+
+def _refuse_inline_push(request: Any) -> None:
+    if type(request) is not Undecodable and request.configuration.HasField("task_push_notification_config"):
+        raise PushNotificationNotSupportedError

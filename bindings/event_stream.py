@@ -1,0 +1,72 @@
+"""The one writer of an SSE response: keep-alive comments while idle, and an end for a reader that stops reading."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+
+from ..context import CallContext
+from .http import SSE, HttpLimits, prepare
+from .sse import COMMENT
+from .write_watch import WriteWatch
+
+_HEADERS = {"Content-Type": SSE, "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class EventStream:
+    """`async with EventStream(...) as events: await events.write(frame)`. Headers go out on entry."""
+
+    def __init__(
+        self, request: web.BaseRequest, context: CallContext, headers: dict[str, str], limits: HttpLimits
+    ) -> None:
+        self.response = web.StreamResponse(headers={**headers, **_HEADERS})
+        self._request, self._keepalive = request, limits.keepalive
+        self._watch = WriteWatch(context, limits.write_timeout)
+        self._loop = asyncio.get_running_loop()
+        self._comment: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._last = 0.0
+
+    async def __aenter__(self) -> Self:
+        await prepare(self._request, self.response)
+        self._last = self._loop.time()
+        self._timer = self._loop.call_later(self._keepalive, self._look)
+        return self
+
+    async def write(self, frame: bytes) -> None:
+        self._last = self._watch.begin()
+        await self.response.write(frame)
+        self._watch.end()
+
+    async def write_last(self, frame: bytes) -> None:
+        """Writes after the end, to a client that may have gone or stalled; the latter is cut off."""
+        if self._watch.stalled and self._request.transport:
+            self._request.transport.abort()
+        try:
+            await self.response.write(frame)
+        except ConnectionError:
+            pass
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watch.close()
+        if self._timer:
+            self._timer.cancel()
+        if self._comment:
+            self._comment.cancel()
+
+    def _look(self) -> None:
+        """Runs once an interval, not once an event: writes a comment if nothing else was written meanwhile."""
+        idle = self._loop.time() - self._last
+        if idle >= self._keepalive and (self._comment is None or self._comment.done()):
+            self._comment = self._loop.create_task(self._write_comment())
+            idle = 0.0
+        self._timer = self._loop.call_later(self._keepalive - min(idle, self._keepalive - 0.001), self._look)
+
+    async def _write_comment(self) -> None:
+        try:
+            await self.write(COMMENT)
+        except ConnectionError:
+            pass  # the reader has gone, and the call is being cancelled for it

@@ -1,0 +1,188 @@
+"""The gRPC binding: a grpc.aio server with reflection and health, whose methods call the in-process server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+
+from ..context import STATUS_DETAILS, CallContext, CallError, Metadatum, grpc_code
+from ..encoded import wire
+from ..errors import MethodNotFoundError, with_error_info
+from ..handlers import decoder
+from ..inprocess import InProcessServer, RpcHandler, unknown_method
+from ..methods import A2A_SERVICE, Method, methods
+from .reflection import add_reflection
+from .write_watch import WriteWatch
+
+LARGEST_DETAILS = 6000  # bytes; base64 of it and the rest of the trailers stay below the 8 KiB that clients accept
+LONGEST_MESSAGE = 1000  # characters
+LONGEST_ABORT = 1.0  # seconds
+CHALLENGE = "www-authenticate"
+
+Route = Callable[[Any], InProcessServer]
+
+
+class GrpcContext(CallContext):
+    """The call as grpc.aio knows it."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self._call = call
+        self._metadata: Any = None
+
+    def invocation_metadata(self) -> Any:
+        if self._metadata is None:
+            self._metadata = self._call.invocation_metadata() or ()
+        return self._metadata
+
+    def parameter(self, *names: str) -> list[str]:
+        return [value for key, value in self.invocation_metadata() if key in names]
+
+    def peer(self) -> str:
+        return str(self._call.peer())
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        auth: Mapping[str, Iterable[bytes]] = self._call.auth_context()
+        return auth
+
+    def time_remaining(self) -> float | None:  # type: ignore[override]
+        remaining: float | None = self._call.time_remaining()
+        return remaining
+
+    def set_compression(self, compression: grpc.Compression) -> None:
+        self._call.set_compression(compression)
+
+    def disable_next_message_compression(self) -> None:
+        self._call.disable_next_message_compression()
+
+
+class A2AHandler(grpc.GenericRpcHandler):
+    """All methods of the service, and an error that teaches for every path that is none."""
+
+    def __init__(self, route: Route, challenge: str, write_timeout: float) -> None:
+        self._methods = methods()
+        self._handlers = {
+            m.path: _stream_handler(m, route, challenge, write_timeout)
+            if m.streaming
+            else _unary_handler(m, route, challenge)
+            for m in self._methods.values()
+        }
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> RpcHandler:
+        path = handler_call_details.method
+        return self._handlers.get(path) or self._unknown(path)
+
+    def _unknown(self, path: str) -> RpcHandler:
+        service, _, name = path.lstrip("/").rpartition("/")
+        if service == A2A_SERVICE.full_name:
+            error = unknown_method(name, self._methods)
+        else:
+            error = MethodNotFoundError(f"Unknown service {service[:80]}. This server serves {A2A_SERVICE.full_name}.")
+
+        async def refuse(_: Any, call: Any) -> None:
+            await _abort(call, error.status())
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def server_options(max_message_size: int, max_connection_age: float | None) -> list[tuple[str, int]]:
+    """Options of the grpc.aio server: one size limit, no shared port, pings that ordinary clients may send."""
+    options = [
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", max_message_size),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.max_ping_strikes", 0),
+    ]
+    if max_connection_age:
+        options.append(("grpc.max_connection_age_ms", int(max_connection_age * 1000)))
+        options.append(("grpc.max_connection_age_grace_ms", 30_000))
+    return options
+
+
+def add_services(server: grpc.aio.Server, handler: A2AHandler, *, reflection: bool) -> HealthServicer:
+    """Registers health, reflection and, last because it answers every path, the A2A service."""
+    health = HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    if reflection:
+        add_reflection(server, [A2A_SERVICE.full_name, "grpc.health.v1.Health"])
+    server.add_generic_rpc_handlers((handler,))
+    return health
+
+
+def _unary_handler(method: Method, route: Route, challenge: str) -> RpcHandler:
+    async def behavior(request: Any, call: Any) -> Any:
+        context = GrpcContext(call)
+        try:
+            response = await route(request).unary(method, request, context)
+        except CallError as error:
+            return await _abort(call, error.status, _trailing(context, error.status, challenge))
+        if context.initial or context.echo:
+            await call.send_initial_metadata((*context.echo, *context.initial))
+        if context.trailing or context.echo:
+            call.set_trailing_metadata((*context.echo, *context.trailing))
+        return response
+
+    return grpc.unary_unary_rpc_method_handler(behavior, decoder(method.request), wire)
+
+
+def _stream_handler(method: Method, route: Route, challenge: str, write_timeout: float) -> RpcHandler:
+    async def behavior(request: Any, call: Any) -> None:
+        context = GrpcContext(call)
+        watch = WriteWatch(context, write_timeout)
+        try:
+            async with aclosing(route(request).stream(method, request, context)) as responses:
+                await _write_all(call, context, responses, watch)
+        except (CallError, asyncio.CancelledError) as error:
+            status = context.status_of(error)
+            async with asyncio.timeout(LONGEST_ABORT):  # the status waits behind what a stalled client has not read
+                await _abort(call, status, _trailing(context, status, challenge))
+        finally:
+            watch.close()
+        if context.trailing or context.echo:
+            call.set_trailing_metadata((*context.echo, *context.trailing))
+
+    return grpc.unary_stream_rpc_method_handler(behavior, decoder(method.request), wire)
+
+
+async def _write_all(call: Any, context: CallContext, responses: AsyncIterator[Any], watch: WriteWatch) -> None:
+    first = True
+    async for response in responses:
+        if first and (context.initial or context.echo):
+            await call.send_initial_metadata((*context.echo, *context.initial))
+        first = False
+        watch.begin()
+        await call.write(response)
+        watch.end()
+
+
+def _trailing(context: CallContext, status: Status, challenge: str) -> list[Metadatum]:
+    trailing = [*context.echo, *context.trailing]
+    unauthenticated = status.code == grpc.StatusCode.UNAUTHENTICATED.value[0]
+    if unauthenticated and challenge and not any(key == CHALLENGE for key, _ in trailing):
+        trailing.append(Metadatum(CHALLENGE, challenge))
+    return trailing
+
+
+async def _abort(call: Any, status: Status, trailing: Iterable[Metadatum] = ()) -> None:
+    fitted = _fitted(status)
+    details = Metadatum(STATUS_DETAILS, fitted.SerializeToString())
+    await call.abort(grpc_code(status), fitted.message, (*trailing, details))
+
+
+def _fitted(status: Status) -> Status:
+    """The status, cut so that a client with the usual limit on metadata receives it."""
+    message = status.message[:LONGEST_MESSAGE]
+    details = status.details if status.ByteSize() - len(status.message) <= LARGEST_DETAILS else ()
+    if message == status.message and details is status.details:
+        return status
+    return with_error_info(Status(code=status.code, message=message, details=details))

@@ -1,0 +1,35 @@
+"""The aiohttp server under the HTTP bindings; what it refuses itself is answered in their error format too."""
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from ..errors import A2AError, InvalidRequestError, to_status
+from .http import JSON
+from .rest import DEFAULT
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class _Protocol(RequestHandler):
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        error: BaseException = InvalidRequestError("This is not valid HTTP") if status < 500 else exc or A2AError()
+        code, body = DEFAULT.error(to_status(error), status)
+        response = web.Response(status=code, body=body, headers={"Content-Type": JSON})
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    def __call__(self) -> RequestHandler:
+        return _Protocol(self, loop=self._loop, **self._kwargs)
+
+
+async def http_runner(handler: Handler, shutdown_timeout: float) -> web.ServerRunner:
+    server = _Server(handler, handler_cancellation=True, access_log=None, keepalive_timeout=75.0)
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=shutdown_timeout)
+    await runner.setup()
+    return runner

@@ -1,0 +1,85 @@
+"""What the ProtoJSON codec asks of a descriptor, and the few facts of the wire format that both directions need."""
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+VARINT, FIXED64, LENGTH, START_GROUP, END_GROUP, FIXED32 = range(6)  # wire types
+WIDTHS = {FIXED64: 8, FIXED32: 4}
+
+_WIRE_TYPES = {
+    FieldDescriptor.TYPE_DOUBLE: FIXED64,
+    FieldDescriptor.TYPE_FIXED64: FIXED64,
+    FieldDescriptor.TYPE_SFIXED64: FIXED64,
+    FieldDescriptor.TYPE_FLOAT: FIXED32,
+    FieldDescriptor.TYPE_FIXED32: FIXED32,
+    FieldDescriptor.TYPE_SFIXED32: FIXED32,
+    FieldDescriptor.TYPE_STRING: LENGTH,
+    FieldDescriptor.TYPE_BYTES: LENGTH,
+    FieldDescriptor.TYPE_MESSAGE: LENGTH,
+}
+
+_NO_FORM = frozenset(
+    f"google.protobuf.{name}"
+    for name in (
+        *("FieldMask", "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value"),
+        *("StringValue", "UInt32Value", "UInt64Value"),
+    )
+)
+
+
+def require_form(kind: Descriptor) -> None:
+    """Raises TypeError for the types with a JSON form of their own that A2A has no use for."""
+    if kind.full_name in _NO_FORM:
+        raise TypeError(f"{kind.full_name} has a JSON form that is not known here")
+
+
+def is_repeated(field: FieldDescriptor) -> bool:
+    """protobuf 5 has only `label`, protobuf 7 warns of it."""
+    known = getattr(field, "is_repeated", None)
+    return field.label == FieldDescriptor.LABEL_REPEATED if known is None else bool(known)
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def wire_type(field: FieldDescriptor) -> int:
+    """Of one value; a repeated number may be packed as well."""
+    return _WIRE_TYPES.get(field.type, VARINT)
+
+
+def tag(field: FieldDescriptor, wire: int) -> int:
+    return field.number << 3 | wire
+
+
+def varint(number: int) -> bytes:
+    """A negative number is written as 64 bits, as protobuf does."""
+    rest = number & 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while rest > 127:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """The number that starts at `pos`, and where it ends."""
+    number = shift = 0
+    while (byte := data[pos]) > 127:
+        number |= (byte & 127) << shift
+        shift += 7
+        pos += 1
+    return number | byte << shift, pos + 1
+
+
+def skipped(data: bytes, pos: int, mark: int) -> int:
+    """Where a value ends that starts at `pos` and whose tag is `mark`."""
+    wire = mark & 7
+    if wire == START_GROUP:
+        while (inner := read_varint(data, pos))[0] & 7 != END_GROUP:
+            pos = skipped(data, inner[1], inner[0])
+        return inner[1]
+    if wire in WIDTHS:
+        return pos + WIDTHS[wire]
+    number, pos = read_varint(data, pos)
+    return pos + number if wire == LENGTH else pos

@@ -1,0 +1,243 @@
+"""JSON value → message.
+
+A message type is compiled into a writer, a function `value → wire bytes`, when it is first read; protobuf then parses the
+bytes. That makes one object of protobuf's where keyword arguments or attributes would make many, and it works alike in
+all versions of protobuf. Writers take the plain form only: lowerCamelCase names and no nulls. They say nothing of what
+they refuse.
+
+A value that a writer refuses is gone through again with care: `_Care` collects every violation with its path, or else
+gives the plain form of the value, which is then written. So the rules of names, nulls and oneofs stand there alone, and
+the rules of single values in the encoders that both use.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+from ..errors import InvalidParamsError, Violation
+from .protojson_encode import PAYLOADS, SPECIAL, Encoder, Refused, heads, number_encoder, shown
+from .protojson_fields import LENGTH, is_map, is_repeated, require_form, tag, varint, wire_type
+
+M = TypeVar("M", bound=Message)
+
+MOST_LEVELS = 100  # of messages in messages: protobuf readers refuse more
+MOST_COLLECTED = 100  # a value with a million faults must not cost more to refuse
+
+_VALUE = "google.protobuf.Value"
+_JSON_TYPES = {_VALUE: 0, "google.protobuf.Struct": -1, "google.protobuf.ListValue": -1}
+_writers: dict[Descriptor, Encoder] = {}
+
+
+def from_json(message_type: type[M], value: Any) -> M:
+    """A message of what `loads` gave. Unknown fields are ignored.
+
+    Raises InvalidParamsError that names all violations (at most 100) by paths of proto names.
+    """
+    kind = message_type.DESCRIPTOR
+    write = _writers.get(kind) or _writer(kind)
+    try:
+        return message_type.FromString(write(value))
+    except (ValueError, DecodeError, RecursionError):
+        return message_type.FromString(write(_plain(kind, value)))
+
+
+def _plain(kind: Descriptor, value: Any) -> Any:
+    care = _Care()
+    plain = care.message(kind, value, "", 0)
+    if care.faults:
+        raise InvalidParamsError(care.faults)
+    return plain
+
+
+def _writer(kind: Descriptor) -> Encoder:
+    if kind not in _writers:
+        _writers[kind] = SPECIAL.get(kind.full_name) or _compiled(kind)
+    return _writers[kind]
+
+
+class _Way(NamedTuple):
+    """How a field is written. With heads, `encode` gives the payload of one value; without, it writes the tag itself."""
+
+    many: bool
+    heads: tuple[bytes, ...]
+    mark: bytes
+    encode: Encoder
+
+
+def _compiled(kind: Descriptor) -> Encoder:
+    require_form(kind)
+    ways: dict[str, _Way | None] = {field.name: None for field in kind.fields}
+    oneofs = [{field.json_name for field in oneof.fields} for oneof in kind.oneofs if len(oneof.fields) > 1]
+
+    def write(value: Any) -> bytes:
+        if type(value) is not dict:
+            raise Refused
+        out: list[bytes] = []
+        for key, item in value.items():
+            if key not in ways:  # an unknown field
+                continue
+            many, heads, mark, encode = ways[key] or _refuse()
+            if many and type(item) is not list:
+                raise Refused
+            for one in item if many else (item,):
+                payload = encode(one)
+                size = len(payload)
+                if not heads:
+                    out.append(payload)
+                elif size < 128:
+                    out += (heads[size], payload)
+                else:
+                    out += (mark, varint(size), payload)
+        for names in oneofs:
+            if len(names & value.keys()) > 1:
+                raise Refused
+        return b"".join(out)
+
+    _writers[kind] = write  # before its fields: a type may contain itself
+    ways.update({field.json_name: _way(field) for field in kind.fields})
+    return write
+
+
+def _refuse() -> NoReturn:
+    raise Refused
+
+
+@cache
+def _way(field: FieldDescriptor) -> _Way:
+    wire = wire_type(field)
+    mark = tag(field, wire)
+    if is_map(field):
+        return _Way(False, (), b"", _map_encoder(field))
+    if wire != LENGTH:
+        return _Way(is_repeated(field), (), b"", number_encoder(field))
+    encode = _writer(field.message_type) if field.message_type else PAYLOADS[field.type]
+    return _Way(is_repeated(field), heads(mark), varint(mark), encode)
+
+
+def _map_encoder(field: FieldDescriptor) -> Encoder:
+    """An entry is a message of a key and a value."""
+    write, mark = _writer(field.message_type), varint(tag(field, LENGTH))
+    key_of = _map_key(field.message_type.fields_by_name["key"])
+
+    def encode(item: Any) -> bytes:
+        if type(item) is not dict:
+            raise Refused
+        entries = [write({"key": key_of(key), "value": value}) for key, value in item.items()]
+        return b"".join(mark + varint(len(entry)) + entry for entry in entries)
+
+    return encode
+
+
+def _map_key(field: FieldDescriptor) -> Callable[[str], Any]:
+    """Keys are strings in JSON; numbers are read from strings anyway, booleans only here."""
+    if field.type != FieldDescriptor.TYPE_BOOL:
+        return str
+    return lambda key: {"true": True, "false": False}.get(key, key)
+
+
+class _Type(NamedTuple):
+    fields: dict[str, FieldDescriptor]
+    oneofs: tuple[tuple[str, ...], ...]
+
+
+@cache
+def _type(kind: Descriptor) -> _Type:
+    fields = {field.name: field for field in kind.fields} | {field.json_name: field for field in kind.fields}
+    return _Type(fields, tuple(tuple(field.json_name for field in oneof.fields) for oneof in kind.oneofs))
+
+
+class _Care:
+    """Goes through a value, giving its plain form and collecting what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.faults: list[Violation] = []
+
+    def fault(self, path: str, description: str) -> None:
+        self.faults.append(Violation(path, description))
+        if len(self.faults) == MOST_COLLECTED:
+            raise InvalidParamsError(self.faults)
+
+    def message(self, kind: Descriptor, value: Any, path: str, level: int) -> Any:
+        if kind.full_name in SPECIAL:
+            return self.special(kind, value, path, level)
+        if type(value) is not dict:
+            return self.fault(path, f"read {shown(value)}; send an object")
+        plain: dict[str, Any] = {}
+        for key, item in value.items():
+            field = _type(kind).fields.get(key)
+            if field is None or (item is None and not _takes_null(field)):
+                continue
+            at = f"{path}.{field.name}" if path else field.name
+            if field.json_name in plain:
+                self.fault(at, f"{field.json_name} and {field.name} are both given; send one of them")
+            plain[field.json_name] = self.field(field, item, at, level + 1)
+        for names in _type(kind).oneofs:
+            self.oneof([name for name in names if name in plain], path)
+        return plain
+
+    def oneof(self, given: list[str], path: str) -> None:
+        if len(given) > 1:
+            number = "both" if len(given) == 2 else "all"
+            self.fault(path, f"{', '.join(given[:-1])} and {given[-1]} are {number} set; set exactly one")
+
+    def field(self, field: FieldDescriptor, item: Any, path: str, level: int) -> Any:
+        if is_map(field):
+            return self.map(field, item, path, level)
+        if not is_repeated(field):
+            return self.one(field, item, path, level)
+        if type(item) is not list:
+            return self.fault(path, f"read {shown(item)}; send an array")
+        return [self.one(field, one, f"{path}[{i}]", level) for i, one in enumerate(item)]
+
+    def map(self, field: FieldDescriptor, item: Any, path: str, level: int) -> Any:
+        if type(item) is not dict:
+            return self.fault(path, f"read {shown(item)}; send an object")
+        key_field, value_field = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+        key_of = _map_key(key_field)
+        plain = {}
+        for key, value in item.items():
+            at = f"{path}[{shown(key)}]"
+            self.one(key_field, key_of(key), at, level)
+            plain[key] = self.one(value_field, value, at, level + 1)
+        return plain
+
+    def one(self, field: FieldDescriptor, item: Any, path: str, level: int) -> Any:
+        if field.message_type is not None:
+            return self.message(field.message_type, item, path, level)
+        return self.encoded(_way(field).encode, item, path)
+
+    def special(self, kind: Descriptor, item: Any, path: str, level: int) -> Any:
+        if kind.full_name in _JSON_TYPES and level + _levels(item) > MOST_LEVELS:
+            return self.fault(path, f"nested too deep; protobuf has at most {MOST_LEVELS} levels")
+        return self.encoded(SPECIAL[kind.full_name], item, path)
+
+    def encoded(self, encode: Encoder, item: Any, path: str) -> Any:
+        try:
+            encode(item)
+        except UnicodeEncodeError:
+            self.fault(path, f"read {shown(item)}; send Unicode text")
+        except Refused as error:
+            self.fault(path, str(error))
+        return item
+
+
+def _takes_null(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.full_name == _VALUE and not is_repeated(field)
+
+
+def _levels(item: Any) -> int:
+    """How many messages a Value holds one in another: three for an object (Struct, entry, Value), two for an array."""
+    deepest, left = 0, [(item, 0)]
+    while left:
+        node, level = left.pop()
+        deepest = max(deepest, level)
+        if type(node) is dict and level <= MOST_LEVELS:
+            deepest = max(deepest, level + 1)
+            left += [(child, level + 3) for child in node.values()]
+        elif type(node) is list and level <= MOST_LEVELS:
+            deepest = max(deepest, level + 1)
+            left += [(child, level + 2) for child in node]
+    return deepest

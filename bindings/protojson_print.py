@@ -1,0 +1,251 @@
+"""Message → JSON value.
+
+To read a field of a message in Python is to make a wrapper object for each submessage, and that is where the time would
+go. So a message is serialized, and its wire bytes are walked: for each message type one function
+`(data, start, end) → dict` is written and compiled when the type is first printed. It asks for the fields in the order
+of their numbers, which is the order they come in. For a message of a string `id` and repeated messages `parts`:
+
+    def read(data, pos, end):
+        out = {}
+        ...                                             # return if empty, else take the first tag
+        while True:
+            if tag == 10:
+                ...                                     # size and stop, from the bytes at pos
+                out["id"] = data[start:pos].decode()
+                ...                                     # return at the end, else take the next tag
+            while tag == 18:
+                ...
+                out["parts"].append(of_2(data, start, pos))
+                ...
+            if tag not in keys:
+                ...                                     # skip an unknown field
+
+The bytes are those that `SerializeToString` has just written. So a singular field occurs once, at most one member of a
+oneof is there, and a field without presence is there only where it is not the default, which is just ProtoJSON's rule of
+what to print.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from textwrap import indent
+from typing import Any
+
+from google.protobuf import descriptor_pool
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from ..errors import InvalidAgentResponseError
+from .protojson_fields import (
+    FIXED32,
+    FIXED64,
+    LENGTH,
+    VARINT,
+    WIDTHS,
+    is_map,
+    is_repeated,
+    read_varint,
+    require_form,
+    skipped,
+    tag,
+    varint,
+    wire_type,
+)
+from .protojson_values import NUMBERS, SPECIAL, Names, Reader, Unprintable, read_bytes
+
+ALWAYS: dict[str, Callable[[], dict[str, Any]]] = {
+    "lf.a2a.v1.ListTasksResponse": lambda: {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0},
+}
+"""What is printed even when it is empty (spec section 3.1.4), by message type."""
+
+_readers: dict[Descriptor, Reader] = {}
+
+
+def to_dict(message: Message) -> dict[str, Any]:
+    """The JSON object of a message: lowerCamelCase names, enums by name, whole numbers without a fraction.
+
+    Raises InvalidAgentResponseError, with the path, for what JSON cannot say: NaN in a Struct, a timestamp out of range.
+    """
+    data = message.SerializeToString()
+    read = _readers.get(message.DESCRIPTOR) or _reader(message.DESCRIPTOR)
+    try:
+        return read(data, 0, len(data))  # type: ignore[no-any-return]
+    except Unprintable as error:
+        raise InvalidAgentResponseError(str(error)) from None
+    except RecursionError:
+        raise InvalidAgentResponseError("The response is nested too deeply") from None
+
+
+def _reader(kind: Descriptor) -> Reader:
+    if kind not in _readers:
+        _readers[kind] = _SPECIAL.get(kind.full_name) or _compiled(kind)
+    return _readers[kind]
+
+
+_READ = """
+def read(data, pos, end):
+    out = {fresh}
+    if pos >= end:
+        return out
+    {next}
+    try:
+        while True:
+            {fields}
+            if tag not in keys:
+                {whole_tag}
+                pos = skipped(data, pos, tag)
+                if pos >= end:
+                    return out
+                {next}
+    except Unprintable as error:
+        error.inside(keys[tag], out)
+        raise
+"""
+
+_FIELD = """
+{ask} tag == {tag}:
+    {take}
+    {store}
+    if pos >= end:
+        return out
+    {next}
+"""
+
+# Where all tags of a type are one byte, `pos` stays on the tag; else it is past the tag.
+_NARROW = {"next": "tag = data[pos]", "whole_tag": "tag, pos = read_varint(data, pos)", "past": "1"}
+_WIDE = {"next": "tag, pos = read_varint(data, pos)", "whole_tag": "", "past": "0"}
+
+_TAKE = {
+    LENGTH: """
+size = data[pos + {past}]
+start = pos + {past} + 1
+if size > 127:
+    size, start = read_varint(data, pos + {past})
+pos = start + size
+""",
+    VARINT: """
+number = data[pos + {past}]
+start = pos + {past}
+pos = start + 1
+if number > 127:
+    number, pos = read_varint(data, start)
+""",
+    FIXED64: """
+start = pos + {past}
+pos = start + 8
+""",
+    FIXED32: """
+start = pos + {past}
+pos = start + 4
+""",
+}
+
+_VALUE = {
+    LENGTH: "{of}(data, start, pos)",
+    VARINT: "{of}(number)",
+    FIXED64: "{of}(data[start:pos])",
+    FIXED32: "{of}(data[start:pos])",
+}
+_VALUE_OF_TYPE = {
+    FieldDescriptor.TYPE_STRING: "data[start:pos].decode()",
+    FieldDescriptor.TYPE_ENUM: "{of}[number]",
+}
+
+_ONE = "out[{key}] = {value}"
+_MANY = """
+if {key} not in out:
+    out[{key}] = []
+out[{key}].append({value})
+"""
+_MANY_PACKED = "out.setdefault({key}, []).extend(unpacked(data, start, pos, {wire}, {of}))"
+_MAP = "out.setdefault({key}, {}).update({value})"
+
+
+def _compiled(kind: Descriptor) -> Reader:
+    require_form(kind)
+    names: dict[str, Any] = {"keys": {}, "always": ALWAYS.get(kind.full_name), "unpacked": _unpacked}
+    names |= {"read_varint": read_varint, "skipped": skipped, "Unprintable": Unprintable}
+    exec(_text(kind), names)
+    read: Reader = names["read"]
+    _readers[kind] = read  # before its fields are resolved: a type may contain itself
+    for field in kind.fields:
+        names["keys"] |= {int(form["tag"]): field.json_name for form in _forms(field, _WIDE)}
+        names[f"of_{field.number}"] = _of(field)
+    return read
+
+
+def _text(kind: Descriptor) -> str:
+    layout = _WIDE if any(field.number > 15 for field in kind.fields) else _NARROW
+    fields = sorted(kind.fields, key=lambda field: field.number)
+    blocks = [_filled(_FIELD, **form, **layout) for field in fields for form in _forms(field, layout)]
+    fresh = "always()" if kind.full_name in ALWAYS else "{}"
+    return _filled(_READ, fields="".join(blocks), fresh=fresh, **layout)
+
+
+def _forms(field: FieldDescriptor, layout: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """What fills `_FIELD`: one form, and a second one for the packed form of a repeated number."""
+    many, wire = is_repeated(field), wire_type(field)
+    parts = {"key": repr(field.json_name), "of": f"of_{field.number}", "wire": str(wire)}
+    parts["value"] = _filled(_VALUE_OF_TYPE.get(field.type, _VALUE[wire]), **parts)
+
+    def form(wire: int, store: str) -> dict[str, str]:
+        ask, mark = "while" if many else "if", str(tag(field, wire))
+        return {"ask": ask, "tag": mark, "take": _filled(_TAKE[wire], **layout), "store": _filled(store, **parts)}
+
+    yield form(wire, _MAP if is_map(field) else _MANY if many else _ONE)
+    if many and wire != LENGTH:
+        yield form(LENGTH, _MANY_PACKED)
+
+
+def _filled(template: str, **parts: str) -> str:
+    """A part that starts a line keeps the indentation of its place."""
+    return re.sub(r"(?m)(^ *)?\{(\w+)\}", lambda m: indent(parts[m[2]].strip("\n"), m[1] or ""), template)
+
+
+def _of(field: FieldDescriptor) -> Any:
+    """What the text calls `of_1`, of whatever the wire holds of one value."""
+    if is_map(field):
+        return _map_entry(field.message_type)
+    if field.type == FieldDescriptor.TYPE_MESSAGE:
+        return _reader(field.message_type)
+    if field.type == FieldDescriptor.TYPE_ENUM:
+        return Names({value.number: value.name for value in field.enum_type.values})
+    return read_bytes if field.type == FieldDescriptor.TYPE_BYTES else NUMBERS.get(field.type)
+
+
+def _map_entry(entry: Descriptor) -> Reader:
+    """An entry is a message of a key and a value; an absent one has its default, which is all zeros on the wire."""
+    read = _reader(entry)
+    zeros = b"".join(varint(tag(f, wire_type(f))) + bytes(WIDTHS.get(wire_type(f), 1)) for f in entry.fields)
+    default = read(zeros, 0, len(zeros))
+
+    def pair(data: bytes, pos: int, end: int) -> dict[str, Any]:
+        found = {**default, **read(data, pos, end)}
+        key = found["key"]
+        return {key if type(key) is str else str(key).lower(): found["value"]}
+
+    return pair
+
+
+def _unpacked(data: bytes, pos: int, end: int, wire: int, of: Any) -> Iterator[Any]:
+    value = of.__getitem__ if type(of) is Names else of
+    width = WIDTHS.get(wire)
+    while pos < end:
+        number, stop = (data[pos : pos + width], pos + width) if width else read_varint(data, pos)
+        yield value(number)
+        pos = stop
+
+
+def _any(data: bytes, pos: int, end: int) -> dict[str, Any]:
+    """The fields of the packed message beside its `@type`; its bytes as `value` where this program lacks the type."""
+    packed = AnyMessage.FromString(data[pos:end])
+    members = {"@type": packed.type_url}
+    try:
+        kind = descriptor_pool.Default().FindMessageTypeByName(packed.type_url.rpartition("/")[2])
+        value = _reader(kind)(packed.value, 0, len(packed.value))
+    except (KeyError, TypeError):
+        return {**members, "value": read_bytes(packed.value, 0, len(packed.value))}
+    return {**members, "value": value} if kind.full_name in _SPECIAL else {**members, **value}
+
+
+_SPECIAL = {**SPECIAL, "google.protobuf.Any": _any}

@@ -1,0 +1,146 @@
+"""What answers HTTP requests: health, and below each agent's prefix its card and its two HTTP bindings."""
+
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from ..card import WELL_KNOWN_PATH
+from ..errors import PathNotFoundError, VerbNotAllowedError
+from .http import EXTRA_HEADERS
+from .http_call import HttpCalls
+from .jsonrpc import JsonRpcBinding
+from .rest import DEFAULT, RestBinding
+
+EXPOSED = "A2A-Extensions, Retry-After, WWW-Authenticate"
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+CardResponder = Callable[[str, Mapping[str, str], str | None], tuple[int, dict[str, str], bytes]]
+
+
+@dataclass(frozen=True)
+class AgentSite:
+    """One agent below a prefix ("" or "/name"). `card` answers (verb, headers, forwarded base URL or None)."""
+
+    prefix: str
+    calls: HttpCalls
+    jsonrpc: JsonRpcBinding | None
+    rest: RestBinding | None
+    card: CardResponder
+    trusted_proxies: Sequence[Network] = ()
+    own_paths: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own_paths", frozenset((self.prefix, self.prefix + "/")))
+
+    def owns(self, path: str) -> bool:
+        return path in self.own_paths or path.startswith(self.prefix + "/")
+
+    async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        if self.jsonrpc and path in self.own_paths:
+            return await self.jsonrpc(request) if request.method == "POST" else self._only("POST", request)
+        relative = path[len(self.prefix) :]
+        if relative == WELL_KNOWN_PATH:
+            return self._card(request)
+        return await self.rest(request, relative) if self.rest else self.calls.refusal(DEFAULT, PathNotFoundError())
+
+    def _card(self, request: web.BaseRequest) -> web.Response:
+        if request.method not in ("GET", "HEAD"):
+            return self._only("GET, HEAD", request)
+        status, headers, body = self.card(request.method, request.headers, self._forwarded(request))
+        return web.Response(status=status, headers=headers, body=body)
+
+    def _only(self, verbs: str, request: web.BaseRequest) -> web.Response:
+        error = VerbNotAllowedError(f"{request.method[:20]} is not allowed here; use {verbs}")
+        response = self.calls.refusal(DEFAULT, error)
+        response.headers["Allow"] = verbs
+        return response
+
+    def _forwarded(self, request: web.BaseRequest) -> str | None:
+        """The URL by which a trusted proxy was called; None where there is none, or it is not trusted."""
+        host = request.headers.get("X-Forwarded-Host")
+        if not host or not self.trusted_proxies or not _within(request.remote, self.trusted_proxies):
+            return None
+        scheme = request.headers.get("X-Forwarded-Proto", "http")
+        prefix = request.headers.get("X-Forwarded-Prefix", "").rstrip("/")
+        return f"{scheme}://{host}{prefix}"
+
+
+class Site:
+    """All agents of one server, told apart by prefix."""
+
+    def __init__(self, agents: Sequence[AgentSite], ready: Callable[[], bool], cors: Sequence[str] = ()) -> None:
+        self._agents = sorted(agents, key=lambda agent: -len(agent.prefix))
+        self._ready, self._cors = ready, frozenset(cors)
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        if not self._cors or "Origin" not in request.headers:
+            return await self._route(request)
+        headers = self._cors_headers(request.headers["Origin"])
+        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+            return web.Response(status=204, headers=headers | _preflight(request))
+        request[EXTRA_HEADERS] = headers
+        response = await self._route(request)
+        if not response.prepared:
+            response.headers.update(headers)
+        return response
+
+    async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = _path(request)
+        for agent in self._agents:
+            if agent.owns(path):
+                health = self._health(path) if path.endswith("z") else None
+                return health or await agent.answer(request, path)
+        return self._health(path) or self._nothing(path)
+
+    def _health(self, path: str) -> web.Response | None:
+        if path == "/healthz":
+            return web.Response(text="ok\n")
+        if path == "/readyz":
+            return web.Response(text="ready\n") if self._ready() else web.Response(status=503, text="draining\n")
+        return None
+
+    def _nothing(self, path: str) -> web.Response:
+        prefixes = ", ".join(sorted(agent.prefix for agent in self._agents))
+        error = PathNotFoundError(f"{PathNotFoundError.text}; agents are served below {prefixes}")
+        return self._agents[0].calls.refusal(DEFAULT, error)
+
+    def _cors_headers(self, origin: str) -> dict[str, str]:
+        if "*" in self._cors:
+            return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": EXPOSED}
+        allowed = {"Access-Control-Allow-Origin": origin} if origin in self._cors else {}
+        return {**allowed, "Vary": "Origin", "Access-Control-Expose-Headers": EXPOSED}
+
+
+def mount_point(agent: AgentSite) -> Callable[[web.Request], Any]:
+    """The handler of an agent inside someone else's aiohttp application."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await agent.answer(request, _path(request))
+
+    return answer
+
+
+def _path(request: web.BaseRequest) -> str:
+    """The path as it was sent, still percent-encoded."""
+    raw = request.raw_path
+    if not raw.startswith("/"):  # the absolute form, as proxies send it
+        raw = "/" + raw.partition("://")[2].partition("/")[2]
+    return raw.partition("?")[0]
+
+
+def _preflight(request: web.BaseRequest) -> dict[str, str]:
+    asked = request.headers.get("Access-Control-Request-Headers", "")
+    return {
+        "Access-Control-Allow-Methods": "GET, POST, DELETE",
+        "Access-Control-Allow-Headers": asked,
+        "Access-Control-Max-Age": "600",
+    }
+
+
+def _within(address: str | None, networks: Sequence[Network]) -> bool:
+    try:
+        return any(ipaddress.ip_address(address or "") in network for network in networks)
+    except ValueError:
+        return False
