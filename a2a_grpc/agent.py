@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from .bindings.http import HttpLimits
 from .bindings.http_call import HttpCalls
@@ -66,7 +67,7 @@ def _interfaces(mount: Mount, options: Options, address: Address) -> Sequence[Ag
     base = address.http + mount.prefix
     urls: Mapping[str, str] = {
         GRPC: address.grpc,
-        JSONRPC: address.http and (base if mount.prefix else base + "/"),
+        JSONRPC: address.http and (base if urlsplit(base).path else base + "/"),
         HTTP_JSON: address.http and base,
     }
     return [

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc import code_pb2
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
@@ -265,8 +265,10 @@ def detail(given: Status, kind: type[M]) -> M | None:
     """The first detail of a kind; None where there is none, or where its bytes are not of that kind."""
     for packed in given.details:
         if packed.Is(kind.DESCRIPTOR):
-            found = kind()
-            return found if packed.Unpack(found) else None
+            try:
+                return kind.FromString(packed.value)
+            except DecodeError:
+                return None
     return None
 
 

@@ -3,10 +3,10 @@
 import ipaddress
 import re
 import ssl
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import grpc
 import grpc.aio
@@ -84,13 +84,12 @@ class Options:
     cors: Sequence[str] = ()  # origins of browsers that may call the HTTP bindings; "*" for any
 
     def __post_init__(self) -> None:
-        wrong = [b for b in self.bindings if b not in ("GRPC", "JSONRPC", "HTTP+JSON")]
-        if wrong or not self.bindings:
-            raise ValueError(f"bindings must be some of GRPC, JSONRPC, HTTP+JSON, not {list(self.bindings)}")
-        if self.public_url and not re.match(r"https?://[^/]", self.public_url):
-            raise ValueError(f'public_url must be an absolute http or https URL, not "{self.public_url}"')
-        if self.version_policy not in ("infer", "strict"):
-            raise ValueError(f'version_policy must be "infer" or "strict", not "{self.version_policy}"')
+        for names, is_right, rule in _RULES:
+            for name in names:
+                if not is_right(getattr(self, name)):
+                    raise ValueError(f"{name} {rule}, not {getattr(self, name)!r}")
+        if not self.grpc_served and not self.http_bindings:
+            raise ValueError(f"nothing is served: no port is given for any of the bindings {', '.join(self.bindings)}")
 
     @property
     def grpc_served(self) -> bool:
@@ -110,13 +109,36 @@ class Options:
         return [ipaddress.ip_network(network) for network in self.trusted_proxies]
 
 
+def _known(bindings: Sequence[str]) -> bool:
+    return bool(bindings) and len({*bindings} & {*get_args(BindingName)}) == len(bindings)
+
+
+def _networks(given: Sequence[str]) -> bool:
+    try:
+        return all(ipaddress.ip_network(network) for network in given)
+    except ValueError:
+        return False
+
+
+_RULES: Sequence[tuple[Sequence[str], Callable[[Any], object], str]] = (
+    (("bindings", "trusted_proxies", "tenants", "cors"), lambda v: not isinstance(v, str), "must be a list"),
+    (("bindings",), _known, f"must be some of {', '.join(get_args(BindingName))}, each once"),
+    (("host",), bool, 'must be an address or a name; "0.0.0.0" is every address'),
+    (("http_port", "grpc_port"), lambda v: v is None or 0 <= v <= 65535, "must be None or from 0 to 65535"),
+    (("keepalive", "read_timeout", "write_timeout", "max_message_size"), lambda v: v > 0, "must be more than 0"),
+    (("shutdown_deadline",), lambda v: v >= 0, "must be 0 or more"),
+    (("public_url",), lambda v: not v or re.match("https?://[^/]", v), "must be an absolute http or https URL"),
+    (("trusted_proxies",), _networks, 'must be networks, such as "10.0.0.0/8"'),
+    (("version_policy",), get_args(VersionPolicy).__contains__, f"must be one of {', '.join(get_args(VersionPolicy))}"),
+)
+
+
 def options(given: Mapping[str, Any]) -> Options:
     """Options from keyword arguments; TypeError names the nearest right name."""
     names = [f.name for f in fields(Options)]
     for name in given:
         if name not in names:
             near = nearest(name, names)
-            raise TypeError(
-                f"unknown option {name}" + (f"; did you mean {near}?" if near else f"; there are {', '.join(names)}")
-            )
+            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+            raise TypeError(f"unknown option {name}; {advice}")
     return Options(**given)

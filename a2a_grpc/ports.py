@@ -1,13 +1,15 @@
 """Listening addresses: every address of a host name or none, and an error that says who has the port."""
 
+import contextlib
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _SKIPPED = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # an address family that this machine does not have
 _LISTENING = "0A"
+_TRIES = 16  # at a port that is free on all addresses of a name
 
 
 class PortError(OSError):
@@ -24,50 +26,62 @@ def addresses(host: str, port: int) -> list[tuple[int, str]]:
 
 
 def listen(host: str, port: int, what: str) -> list[socket.socket]:
-    """One bound socket per address of `host`, all on the same port; 0 takes a free one. Not yet listening.
+    """One listening socket per address of `host`, all on the same port; 0 takes a free one.
 
     Raises PortError, naming `what` was to listen there, the address, the port and, where it can be told, who has it.
     """
-    sockets: list[socket.socket] = []
-    try:
-        for family, address in addresses(host, port):
-            bound = _bind(family, address, sockets[0].getsockname()[1] if sockets else port, what)
-            sockets += [bound] if bound else []
-    except OSError:
-        for bound in sockets:
-            bound.close()
-        raise
-    if not sockets:
-        raise PortError(f"cannot listen on {host}:{port} ({what}): none of its addresses is on this machine")
-    return sockets
+    found = addresses(host, port)
+    for _ in range(0 if port else _TRIES):
+        with contextlib.suppress(PortError):
+            return _listen_all(found, host, port, what)
+    return _listen_all(found, host, port, what)
+
+
+def close_all(sockets: Iterable[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
 
 
 def shown(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _bind(family: int, address: str, port: int, what: str) -> socket.socket | None:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+def _listen_all(found: Iterable[tuple[int, str]], host: str, port: int, what: str) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind((address, port))
-        sock.listen(1024)
+        for family, address in found:
+            sock = _listen(family, address, sockets[0].getsockname()[1] if sockets else port, what)
+            sockets += [sock] if sock else []
+    except PortError:
+        close_all(sockets)
+        raise
+    if not sockets:
+        raise PortError(f"cannot listen on {shown(host, port)} ({what}): none of its addresses is on this machine")
+    return sockets
+
+
+def _listen(family: int, address: str, port: int, what: str) -> socket.socket | None:
+    try:
+        with contextlib.ExitStack() as stack:
+            sock = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:  # "::" is every address of both families, as it is for gRPC
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
+            sock.bind((address, port))
+            sock.listen(1024)
+            stack.pop_all()
+            return sock
     except OSError as error:
-        sock.close()
         if error.errno in _SKIPPED:
             return None
         raise PortError(error.errno, _refusal(address, port, what, error)) from None
-    return sock
 
 
 def _refusal(address: str, port: int, what: str, error: OSError) -> str:
     where = f"cannot listen on {shown(address, port)} ({what})"
     if error.errno != errno.EADDRINUSE:
         return f"{where}: {os.strerror(error.errno or 0)}"
-    holder = next(_holders(port), None)
-    who = f"process {holder}" if holder else "another process"
+    who = next(_holders(port), "another process")
     return f"{where}: {who} has this port. Stop it, or choose another port (0 takes a free one)"
 
 
@@ -78,7 +92,8 @@ def _holders(port: int) -> Iterator[str]:
         try:
             if os.readlink(descriptor) in inodes:
                 process = descriptor.parents[1]
-                yield f"{process.name} ({(process / 'comm').read_text().strip()})"
+                name = (process / "comm").read_text().strip()
+                yield "this process" if process.name == str(os.getpid()) else f"process {process.name} ({name})"
         except OSError:
             continue
 

@@ -6,10 +6,11 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,16 +20,19 @@ from aiohttp import web
 
 from .agent import Address, Agent, assemble
 from .behaviors import close_threads
-from .bindings.grpc import A2AHandler, add_services, server_options
-from .bindings.http_server import http_runner
-from .bindings.site import Site, mount_point
-from .errors import log
+from .bindings.grpc import A2AHandler, Route, add_services, server_options
+from .bindings.http_server import close_http, http_runner
+from .bindings.site import Site, mount_paths, mount_point, with_cors
+from .context import CallError
+from .errors import InvalidParamsError, Violation, log
 from .generated.a2a_pb2 import AgentCard
 from .inprocess import InProcessServer
 from .options import Mount, Options, options
-from .ports import listen, shown
+from .ports import PortError, close_all, listen, shown
 
-LAST_MOMENT = 0.5  # seconds that a drained process has for its remaining tasks
+LAST_MOMENT = 0.4  # seconds that a cancelled call has to end
+LONGEST_GRACE = 86400.0  # seconds that grpc.aio would wait; it is told sooner, as a call must not be cancelled twice
+LAST_FLUSH = 0.1  # seconds that a connection has to close, and each kind of task and thread to end with its process
 
 
 class Server:
@@ -47,9 +51,10 @@ class Server:
     grpc_address = ""
 
     def __init__(self, servicer: Any, card: AgentCard | None = None, **given: Any) -> None:
-        self._mounts = _mounts(servicer, card)
         self.options = options(given)
+        self._mounts = _mounts(servicer, card, self.options)
         self.agents: tuple[Agent, ...] = ()
+        self._calls = _Calls()
         self._ready = False
         self._runner: web.ServerRunner | None = None
         self._grpc: grpc.aio.Server | None = None
@@ -57,33 +62,41 @@ class Server:
 
     async def start(self) -> None:
         """Listens, and returns once every binding answers."""
-        http = _listen(self.options, self.options.http_port, "HTTP") if self.options.http_bindings else []
+        tls = self.options.tls.ssl_context() if self.options.tls else None
+        sockets: list[socket.socket] = []
         try:
-            grpc_sockets = _listen(self.options, self.options.grpc_port, "gRPC") if self.options.grpc_served else []
+            http = self._listen(sockets, self.options.http_port, "HTTP") if self.options.http_bindings else []
+            grpc_sockets = self._listen(sockets, self.options.grpc_port, "gRPC") if self.options.grpc_served else []
             self._name_addresses(http, grpc_sockets)
             self._assemble()
             await self._start_grpc(grpc_sockets)
-            await self._start_http(http)
+            await self._start_http(http, tls)
         except BaseException:
-            for sock in http:
-                sock.close()
+            close_all(sockets)
+            await self.stop(0)
             raise
         self._ready = True
 
     async def stop(self, deadline: float | None = None) -> None:
-        """Drains within `deadline` seconds (default: the option): readiness turns false, nothing new is accepted, open
-        streams are ended after half of the time, and what is left at the end is cancelled."""
-        if self._grpc is None and self._runner is None:
-            return
-        self._ready = False
+        """Drains within `deadline` seconds (default: the option), and returns when the handlers have ended.
+
+        Readiness turns false at once. While calls are open the server serves on, for half of the time at most; then it
+        takes nothing new and ends the streams. Calls that are open at the deadline are cancelled, and those that do not
+        end by that are given up a moment later.
+        """
         seconds = self.options.shutdown_deadline if deadline is None else deadline
-        stopping = [asyncio.create_task(step) for step in self._steps(seconds)]
-        ending = asyncio.create_task(self._end_streams(seconds / 2))
-        _, late = await asyncio.wait(stopping, timeout=seconds)
-        for task in (*late, ending):
-            task.cancel()
-        await asyncio.wait([*stopping, ending], timeout=LAST_MOMENT)
-        self._grpc = self._runner = None
+        runner, grpc_server, self._runner, self._grpc = self._runner, self._grpc, None, None
+        self._ready = False
+        if grpc_server:
+            await self._health.enter_graceful_shutdown()
+        await self._calls.end(seconds / 2)
+        closing = _closing(runner, grpc_server)
+        for agent in self.agents:
+            agent.server.end_streams()
+        if not await self._calls.end(seconds / 2):
+            self._calls.cancel()
+            await self._calls.end(LAST_MOMENT)
+        await _closed(closing, grpc_server)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -101,6 +114,11 @@ class Server:
 
     # Starting
 
+    def _listen(self, opened: list[socket.socket], port: int | None, what: str) -> list[socket.socket]:
+        sockets = listen(self.options.host, port or 0, what)
+        opened += sockets
+        return sockets
+
     def _name_addresses(self, http: Sequence[socket.socket], grpc_sockets: Sequence[socket.socket]) -> None:
         scheme = "https" if self.options.tls else "http"
         if http:
@@ -112,7 +130,8 @@ class Server:
 
     def _assemble(self) -> None:
         public = self.options.public_url.rstrip("/") if self.options.public_url else self.http_url
-        address = Address(public if self.http_port else "", (self.options.public_grpc or self.grpc_address))
+        public_grpc = self.options.public_grpc or self.grpc_address
+        address = Address(public if self.http_port else "", public_grpc if self.grpc_port else "")
         if self.options.host in ("0.0.0.0", "::", "") and not self.options.public_url:
             log.warning("listening on every address, and the card names %s; say public_url and public_grpc", public)
         self.agents = tuple(assemble(mount, self.options, address) for mount in self._mounts)
@@ -125,70 +144,106 @@ class Server:
         self._health = add_services(server, handler, reflection=self.options.reflection)
         await self._health.set("lf.a2a.v1.A2AService", 1)
         names = [shown(*sock.getsockname()[:2]) for sock in sockets]
-        for sock in sockets:
-            sock.close()
+        close_all(sockets)
         for name in names:
+            self._bind(server, name)
+        await server.start()
+        self._grpc = server
+
+    def _bind(self, server: grpc.aio.Server, name: str) -> None:
+        try:
             if self.options.tls:
                 server.add_secure_port(name, self.options.tls.server_credentials())
             else:
                 server.add_insecure_port(name)
-        await server.start()
-        self._grpc = server
+        except RuntimeError as error:
+            raise PortError(f"cannot listen on {name} (gRPC): {error}") from None
 
-    async def _start_http(self, sockets: Sequence[socket.socket]) -> None:
+    async def _start_http(self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None) -> None:
         if not sockets:
             return
-        site = Site([agent.site for agent in self.agents], lambda: self._ready, self.options.cors)
-        self._runner = await http_runner(site, self.options.shutdown_deadline)
-        context = self.options.tls.ssl_context() if self.options.tls else None
-        for sock in sockets:
-            await web.SockSite(self._runner, sock, ssl_context=context).start()
+        site = with_cors(Site([agent.site for agent in self.agents], lambda: self._ready), self.options.cors)
 
-    def _route(self) -> Any:
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            self._calls.enter()
+            return await site(request)
+
+        self._runner = await http_runner(answer, self.options.shutdown_deadline)
+        for sock in sockets:
+            await web.SockSite(self._runner, sock, ssl_context=tls).start()
+
+    def _route(self) -> Route:
         """Which agent a gRPC request is for: the only one, or the one of its tenant."""
         servers = {agent.mount.tenant: agent.server for agent in self.agents}
-        first = self.agents[0].server
-        if len(servers) == 1:
-            return lambda request: first
+        first, enter = self.agents[0].server, self._calls.enter
 
         def route(request: Any) -> InProcessServer:
-            return servers.get(getattr(request, "tenant", ""), first)
+            enter()
+            tenant = getattr(request, "tenant", self.agents[0].mount.tenant)
+            if not tenant and tenant not in servers and len(servers) > 1:
+                raise CallError(InvalidParamsError([Violation("tenant", _WHICH_AGENT)]).status())
+            return servers.get(tenant, first)  # the first one refuses what is not its own
 
         return route
 
-    # Stopping
 
-    def _steps(self, seconds: float) -> list[Coroutine[Any, Any, None]]:
-        steps: list[Coroutine[Any, Any, None]] = []
-        if self._grpc:
-            steps.append(self._stop_grpc(self._grpc, seconds))
-        if self._runner:
-            steps.append(_stop_http(self._runner))
-        return steps
+class _Calls:
+    """The calls in flight on every binding, known by their tasks."""
 
-    async def _stop_grpc(self, server: grpc.aio.Server, seconds: float) -> None:
-        await self._health.enter_graceful_shutdown()
-        await server.stop(seconds)
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def _end_streams(self, after: float) -> None:
-        await asyncio.sleep(after)
-        for agent in self.agents:
-            agent.server.end_streams()
+    def enter(self) -> None:
+        """The current task is a call."""
+        if task := asyncio.current_task():
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def end(self, within: float) -> bool:
+        """Waits, `within` seconds at most, until no call is in flight."""
+        until = time.monotonic() + within
+        while self._tasks and (left := until - time.monotonic()) > 0:
+            await asyncio.wait(tuple(self._tasks), timeout=left)
+        return not self._tasks
+
+    def cancel(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+
+
+def _closing(runner: web.ServerRunner | None, grpc_server: grpc.aio.Server | None) -> list[asyncio.Task[None]]:
+    """Takes no new connections and calls from the next step of the event loop on, and waits for the old ones."""
+    steps = [close_http(runner)] if runner else []
+    steps += [grpc_server.stop(LONGEST_GRACE)] if grpc_server else []
+    return [asyncio.create_task(step) for step in steps]
+
+
+async def _closed(closing: Sequence[asyncio.Task[None]], grpc_server: grpc.aio.Server | None) -> None:
+    """Closes what the calls have left: connections, and streams of health and reflection."""
+    closing = [*closing, *([asyncio.create_task(grpc_server.stop(LAST_FLUSH))] if grpc_server else [])]
+    if closing:
+        _, late = await asyncio.wait(closing, timeout=2 * LAST_FLUSH)
+        for task in late:
+            task.cancel()
+        await asyncio.wait(closing, timeout=LAST_FLUSH)
 
 
 async def serve(servicer: Any, card: AgentCard | None = None, **given: Any) -> None:
     """Serves until SIGTERM or SIGINT, then drains. A second signal ends the process at once. Options: see `Options`."""
-    async with Server(servicer, card, **given) as server:
-        await _signalled()
-        log.info("draining, for %s seconds at most", server.options.shutdown_deadline)
+    await _serve(Server(servicer, card, **given))
 
 
 def run(servicer: Any, card: AgentCard | None = None, **given: Any) -> None:
     """`serve`, for a program that does nothing else. The process ends after the drain, whatever hangs in the agent's
     code: where a task or a thread does not end, with exit code 0 and without returning."""
+    run_server(Server(servicer, card, **given))
+
+
+def run_server(server: Server, started: Callable[[Server], None] = lambda server: None) -> None:
+    """`run`, with a server of one's own; `started` is called with it once it can be called."""
     loop = asyncio.new_event_loop()
     try:
-        loop.run_until_complete(serve(servicer, card, **given))
+        loop.run_until_complete(_serve(server, started))
     except BaseException:
         _close(loop)
         raise
@@ -197,6 +252,19 @@ def run(servicer: Any, card: AgentCard | None = None, **given: Any) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+async def _serve(server: Server, started: Callable[[Server], None] = lambda server: None) -> None:
+    with _signals() as signalled:
+        async with server:
+            started(server)
+            await signalled.wait()
+            log.info("draining, for %s seconds at most", server.options.shutdown_deadline)
+
+
+async def _signalled() -> None:
+    with _signals() as signalled:
+        await signalled.wait()
 
 
 def mount(
@@ -209,7 +277,8 @@ def mount(
     """
     settings = options({"bindings": ("JSONRPC", "HTTP+JSON"), **given, "public_url": public_url})
     agent = assemble(Mount(servicer, card, prefix=prefix), settings, Address(http=public_url.rstrip("/")))
-    app.router.add_route("*", prefix + "{a2a_path:(/.*)?}", mount_point(agent.site))
+    for path in mount_paths(prefix):
+        app.router.add_route("*", path, mount_point(agent.site, settings.cors))
 
     async def end_streams(_: web.Application) -> None:
         agent.server.end_streams()
@@ -218,18 +287,25 @@ def mount(
     return agent
 
 
-def _mounts(servicer: Any, card: AgentCard | None) -> tuple[Mount, ...]:
+_WHICH_AGENT = "several agents are served here: send the tenant of the interface in the card of the one you mean"
+
+
+def _mounts(servicer: Any, card: AgentCard | None, settings: Options) -> tuple[Mount, ...]:
     mounts = tuple(servicer) if isinstance(servicer, list | tuple) else (servicer,)
     mounts = tuple(m if isinstance(m, Mount) else Mount(m, card) for m in mounts)
-    for kind in ("prefix", "tenant"):
-        values = [getattr(m, kind) for m in mounts]
-        if len(set(values)) < len(values):
-            raise ValueError(f"each agent needs a {kind} of its own: {values}")
+    if not mounts:
+        raise ValueError("there is no agent to serve")
+    if settings.http_bindings:
+        _told_apart("prefix", "HTTP", [m.prefix for m in mounts])
+    if settings.grpc_served:
+        _told_apart("tenant", "gRPC", [m.tenant for m in mounts])
     return mounts
 
 
-def _listen(settings: Options, port: int | None, what: str) -> list[socket.socket]:
-    return listen(settings.host, port or 0, what)
+def _told_apart(kind: str, binding: str, values: Sequence[str]) -> None:
+    if len(set(values)) < len(values):
+        given = ", ".join(f'"{value}"' for value in values)
+        raise ValueError(f"each agent needs a {kind} of its own, as {binding} tells agents apart by it; given: {given}")
 
 
 def _callable(host: str, port: int) -> str:
@@ -243,13 +319,11 @@ def _callable(host: str, port: int) -> str:
         return f"127.0.0.1:{port}"
 
 
-async def _stop_http(runner: web.ServerRunner) -> None:
-    await runner.cleanup()
-
-
-async def _signalled() -> None:
-    loop = asyncio.get_running_loop()
-    signalled = asyncio.Event()
+@contextlib.contextmanager
+def _signals() -> Iterator[asyncio.Event]:
+    """An event for the first SIGTERM or SIGINT; the second one ends the process."""
+    loop, signalled = asyncio.get_running_loop(), asyncio.Event()
+    before: dict[signal.Signals, Any] = {}
 
     def heard() -> None:
         if signalled.is_set():
@@ -257,9 +331,16 @@ async def _signalled() -> None:
         signalled.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):  # another system, another thread
+            handler = signal.getsignal(number)
             loop.add_signal_handler(number, heard)
-    await signalled.wait()
+            before[number] = handler
+    try:
+        yield signalled
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> bool:
@@ -267,10 +348,10 @@ def _close(loop: asyncio.AbstractEventLoop) -> bool:
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
-    late = loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_MOMENT / 2))[1] if tasks else set()
+    late = loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_FLUSH))[1] if tasks else set()
     close_threads()
     loop.run_until_complete(_within(loop.shutdown_default_executor()))
-    if late or not _threads_end(time.monotonic() + LAST_MOMENT / 2):
+    if late or not _threads_end(time.monotonic() + LAST_FLUSH):
         return False
     loop.run_until_complete(_within(loop.shutdown_asyncgens()))
     loop.close()
@@ -278,7 +359,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 async def _within(step: Coroutine[Any, Any, None]) -> None:
-    await asyncio.wait([asyncio.create_task(step)], timeout=LAST_MOMENT / 2)
+    await asyncio.wait([asyncio.create_task(step)], timeout=LAST_FLUSH)
 
 
 def _threads_end(until: float) -> bool:

@@ -4,25 +4,28 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from ..context import CallContext
 from .http import SSE, HttpLimits, prepare
 from .sse import COMMENT
 from .write_watch import WriteWatch
 
+LONGEST_LAST_WRITE = 1.0  # seconds for the end of a stream to reach a reader that is behind
 _HEADERS = {"Content-Type": SSE, "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class EventStream:
-    """`async with EventStream(...) as events: await events.write(frame)`. Headers go out on entry."""
+    """`async with EventStream(...) as events: await events.write(frame)`. Headers go out on entry, the end on exit."""
 
     def __init__(
         self, request: web.BaseRequest, context: CallContext, headers: dict[str, str], limits: HttpLimits
     ) -> None:
         self.response = web.StreamResponse(headers={**headers, **_HEADERS})
-        self._request, self._keepalive = request, limits.keepalive
-        self._watch = WriteWatch(context, limits.write_timeout)
+        if request.version < HttpVersion11:
+            self.response.force_close()  # without chunks, the end of the connection is the end of the body
+        self._request, self._context = request, context
+        self._keepalive, self._write_timeout = limits.keepalive, limits.write_timeout
         self._loop = asyncio.get_running_loop()
         self._comment: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -30,6 +33,7 @@ class EventStream:
 
     async def __aenter__(self) -> Self:
         await prepare(self._request, self.response)
+        self._watch = WriteWatch(self._context, self._write_timeout)
         self._last = self._loop.time()
         self._timer = self._loop.call_later(self._keepalive, self._look)
         return self
@@ -40,13 +44,8 @@ class EventStream:
         self._watch.end()
 
     async def write_last(self, frame: bytes) -> None:
-        """Writes after the end, to a client that may have gone or stalled; the latter is cut off."""
-        if self._watch.stalled and self._request.transport:
-            self._request.transport.abort()
-        try:
-            await self.response.write(frame)
-        except ConnectionError:
-            pass
+        """The end of a stream that failed. A reader that has stopped is cut off; one that has gone does no harm."""
+        await self._end(frame, 0.0 if self._watch.stalled else LONGEST_LAST_WRITE)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -56,11 +55,23 @@ class EventStream:
             self._timer.cancel()
         if self._comment:
             self._comment.cancel()
+        if kind is None:
+            await self._end(b"", self._write_timeout)
+
+    async def _end(self, frame: bytes, within: float) -> None:
+        try:
+            async with asyncio.timeout(within):
+                await self.response.write_eof(frame)
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            if self._request.transport:
+                self._request.transport.abort()
 
     def _look(self) -> None:
         """Runs once an interval, not once an event: writes a comment if nothing else was written meanwhile."""
         idle = self._loop.time() - self._last
-        if idle >= self._keepalive and (self._comment is None or self._comment.done()):
+        if idle >= self._keepalive and not self._watch.writing:
             self._comment = self._loop.create_task(self._write_comment())
             idle = 0.0
         self._timer = self._loop.call_later(self._keepalive - min(idle, self._keepalive - 0.001), self._look)

@@ -7,9 +7,10 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
-from grpc_health.v1 import health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health import aio as health_aio
 
 from ..context import STATUS_DETAILS, CallContext, CallError, Metadatum, grpc_code
 from ..encoded import wire
@@ -23,6 +24,7 @@ from .write_watch import WriteWatch
 LARGEST_DETAILS = 6000  # bytes; base64 of it and the rest of the trailers stay below the 8 KiB that clients accept
 LONGEST_MESSAGE = 1000  # characters
 LONGEST_ABORT = 1.0  # seconds
+HEALTH = "grpc.health.v1.Health"
 CHALLENGE = "www-authenticate"
 
 Route = Callable[[Any], InProcessServer]
@@ -83,7 +85,7 @@ class A2AHandler(grpc.GenericRpcHandler):
         if service == A2A_SERVICE.full_name:
             error = unknown_method(name, self._methods)
         else:
-            error = MethodNotFoundError(f"Unknown service {service[:80]}. This server serves {A2A_SERVICE.full_name}.")
+            error = MethodNotFoundError(f"Unknown method {path[:160]}. This server serves {A2A_SERVICE.full_name}.")
 
         async def refuse(_: Any, call: Any) -> None:
             await _abort(call, error.status())
@@ -109,14 +111,31 @@ def server_options(max_message_size: int, max_connection_age: float | None) -> l
     return options
 
 
-def add_services(server: grpc.aio.Server, handler: A2AHandler, *, reflection: bool) -> HealthServicer:
+def add_services(server: grpc.aio.Server, handler: A2AHandler, *, reflection: bool) -> health_aio.HealthServicer:
     """Registers health, reflection and, last because it answers every path, the A2A service."""
-    health = HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    health = health_aio.HealthServicer()
+    server.add_generic_rpc_handlers((_health_handler(health),))
     if reflection:
-        add_reflection(server, [A2A_SERVICE.full_name, "grpc.health.v1.Health"])
+        add_reflection(server, [A2A_SERVICE.full_name, HEALTH])
     server.add_generic_rpc_handlers((handler,))
     return health
+
+
+def _health_handler(health: health_aio.HealthServicer) -> grpc.GenericRpcHandler:
+    """Check and Watch, which grpcio implements; bytes that are no request ask for a service that there is not."""
+
+    def decode(data: bytes) -> health_pb2.HealthCheckRequest:
+        try:
+            return health_pb2.HealthCheckRequest.FromString(data)
+        except DecodeError:
+            return health_pb2.HealthCheckRequest(service="?")
+
+    serialize = health_pb2.HealthCheckResponse.SerializeToString
+    handlers = {
+        "Check": grpc.unary_unary_rpc_method_handler(health.Check, decode, serialize),
+        "Watch": grpc.unary_stream_rpc_method_handler(health.Watch, decode, serialize),
+    }
+    return grpc.method_handlers_generic_handler(HEALTH, handlers)
 
 
 def _unary_handler(method: Method, route: Route, challenge: str) -> RpcHandler:

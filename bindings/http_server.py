@@ -16,7 +16,11 @@ class _Protocol(RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        error: BaseException = InvalidRequestError("This is not valid HTTP") if status < 500 else exc or A2AError()
+        error: BaseException = (
+            InvalidRequestError("This is not valid HTTP, or its body is not what its headers say")
+            if status < 500
+            else exc or A2AError()
+        )
         code, body = DEFAULT.error(to_status(error), status)
         response = web.Response(status=code, body=body, headers={"Content-Type": JSON})
         response.force_close()
@@ -33,3 +37,15 @@ async def http_runner(handler: Handler, shutdown_timeout: float) -> web.ServerRu
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=shutdown_timeout)
     await runner.setup()
     return runner
+
+
+async def close_http(runner: web.ServerRunner) -> None:
+    """Takes no new connections, closes the idle ones at once and the others after their requests."""
+    assert runner.server is not None
+    transports = [connection.transport for connection in runner.server.connections]
+    try:
+        await runner.cleanup()
+    finally:
+        for transport in transports:  # one whose reader has stopped, or does not end TLS, would stay open
+            if transport is not None:
+                transport.abort()

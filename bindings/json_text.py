@@ -23,6 +23,7 @@ except ImportError:
     orjson = None  # type: ignore[assignment]
 
 MOST_LEVELS = 100
+_CONTAINERS = frozenset((dict, list))
 EXCERPT = 20  # characters shown on either side of a fault
 
 _WORDS = {
@@ -44,21 +45,29 @@ class JsonSyntaxError(ParseError):
     """Not JSON, or JSON that two readers could understand differently. The message says where and shows the place."""
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """Well-formed for the standard library, and yet refused; `_faults` finds where."""
 
 
 def loads(data: bytes | str) -> Any:
     """Raises JsonSyntaxError, never anything else."""
     raw = _utf8(data) if isinstance(data, str) else data
-    if orjson is not None and b"\\u003" not in raw:  # an escaped colon would spoil the count of colons
+    if orjson is not None:
         try:
             value = orjson.loads(raw)
-            if raw.count(b":") == orjson.dumps(value).count(b":") and not _is_deep(raw, value):
+            if _has_all_names(raw, orjson.dumps(value)) and not _is_deep(raw, value):
                 return value
         except (ValueError, TypeError):  # not JSON; too deep for orjson to print again
             pass
     return _strict(raw)
+
+
+def _has_all_names(raw: bytes, printed: bytes) -> bool:
+    if raw == printed:
+        return True
+    if b"\\" in raw and b"\\u003" in raw:  # an escaped colon, perhaps, which would be printed as one more
+        return False
+    return raw.count(b":") == printed.count(b":")
 
 
 def dumps(value: Any) -> bytes:
@@ -83,7 +92,7 @@ def _strict(raw: bytes) -> Any:
             return value
     except json.JSONDecodeError as error:
         raise _fault(text, error.pos, _WORDS.get(error.msg, "not JSON")) from None
-    except (_Refused, RecursionError):
+    except (_RefusedError, RecursionError):
         pass
     raise _fault(text, *next(_faults(text), (0, "not JSON")))
 
@@ -106,12 +115,10 @@ def _is_deep(raw: bytes, value: Any) -> bool:
         return False
     level = [value]
     for _ in range(MOST_LEVELS):
-        level = [
-            item
-            for node in level
-            for item in (node.values() if type(node) is dict else node if type(node) is list else ())
-            if type(item) is dict or type(item) is list
-        ]
+        items: list[Any] = []
+        for node in level:
+            items += node.values() if type(node) is dict else node
+        level = [item for item in items if type(item) in _CONTAINERS]
         if not level:
             return False
     return True
@@ -131,7 +138,7 @@ def _has_surrogate(text: str, value: Any) -> bool:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise _Refused
+        raise _RefusedError
     return members
 
 
@@ -145,13 +152,15 @@ def _whole(digits: str) -> int | float:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise _Refused
+        raise _RefusedError
     return number
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False)
-_TOKEN = re.compile(r'(?P<string>"(?:[^"\\]+|\\.)*+")(?P<name>\s*:)?|(?P<open>[\[{])|(?P<close>[\]}])|(?P<word>[-+.\w]+)')
+_TOKEN = re.compile(
+    r'(?P<string>"(?:[^"\\]+|\\.)*+")(?P<name>\s*:)?|(?P<open>[\[{])|(?P<close>[\]}])|(?P<word>[-+.\w]+)'
+)
 
 
 def _faults(text: str) -> Iterator[tuple[int, str]]:
@@ -172,13 +181,16 @@ def _faults(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _string_faults(token: re.Match[str], names: set[str] | None) -> Iterator[tuple[int, str]]:
-    string = json.loads(token["string"])
-    if not string.isascii() and any("\ud800" <= c <= "\udfff" for c in string):
-        yield token.start(), "half of a surrogate pair"
-    if names is not None and string in names:
+    string = token["string"]
+    if "\\" in string:
+        string = json.dumps(json.loads(string), ensure_ascii=False)
+        if any("\ud800" <= c <= "\udfff" for c in string):
+            yield token.start(), "half of a surrogate pair"
+    if names is None:
+        return
+    if string in names:
         yield token.start(), "this name occurs twice in one object"
-    if names is not None:
-        names.add(string)
+    names.add(string)
 
 
 def _is_unbounded(word: str) -> bool:

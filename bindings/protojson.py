@@ -16,4 +16,3 @@ __all__ = ["JsonSyntaxError", "dumps", "from_json", "loads", "to_dict", "to_json
 def to_json(message: Message) -> bytes:
     """Compact JSON text. Raises InvalidAgentResponseError as `to_dict` does."""
     return dumps(to_dict(message))
-

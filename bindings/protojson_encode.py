@@ -1,7 +1,7 @@
 """JSON value of one field → wire bytes.
 
-Each encoder takes whatever ProtoJSON takes and raises Refused otherwise, with words for the sender: what was read and what
-to send. An encoder of a length-delimited type gives the payload; one of a number gives the tag and the number.
+Each encoder takes whatever ProtoJSON takes and raises RefusedError otherwise, with words for the sender: what was read
+and what to send. An encoder of a length-delimited type gives the payload; one of a number gives the tag and the number.
 """
 
 import binascii
@@ -9,27 +9,29 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
 from ..errors import LONGEST_QUOTE, nearest, quote
-from .protojson_fields import tag, varint, wire_type
+from .protojson_fields import enum_type, tag, varint, wire_type
 from .protojson_time import read_duration, read_timestamp
 
 Encoder = Callable[[Any], bytes]
 
 _DIGITS = re.compile(r"-?[0-9]{1,20}")
+_LARGE = 2.0**64  # numbers within are written without a closer look
 _double = struct.Struct("<d").pack
 _float = struct.Struct("<f").pack
 
 
-class Refused(ValueError):
+class RefusedError(ValueError):
     """This is not a value of the field."""
 
 
-def refusal(item: Any, wanted: str) -> Refused:
-    return Refused(f"read {shown(item)}; send {wanted}")
+def refusal(item: Any, wanted: str) -> RefusedError:
+    return RefusedError(f"read {shown(item)}; send {wanted}")
 
 
 def shown(item: Any) -> str:
@@ -44,23 +46,50 @@ def shown(item: Any) -> str:
 _SHOWN = {type(None): "null", bool: "{}", float: "the number {}", list: "an array", dict: "an object"}
 
 
-def heads(mark: int) -> tuple[bytes, ...]:
+def framed(mark: int, encode: Encoder) -> Encoder:
+    """Puts the tag and the length before a payload."""
+    short, long = _heads(mark), varint(mark)
+
+    def write(item: Any) -> bytes:
+        payload = encode(item)
+        size = len(payload)
+        return short[size] + payload if size < 128 else long + varint(size) + payload
+
+    return write
+
+
+def text_framed(mark: int) -> Encoder:
+    """`framed` for a string; most fields are strings."""
+    short, long = _heads(mark), varint(mark)
+
+    def write(item: Any) -> bytes:
+        if type(item) is not str:
+            raise RefusedError
+        payload = item.encode()
+        size = len(payload)
+        return short[size] + payload if size < 128 else long + varint(size) + payload
+
+    return write
+
+
+@cache
+def _heads(mark: int) -> tuple[bytes, ...]:
     """A tag and a length, for each length of one byte."""
     return tuple(varint(mark) + varint(size) for size in range(128))
 
 
-_KEY, _VALUE, _STRING, _STRUCT, _LIST = heads(0x0A), heads(0x12), heads(0x1A), heads(0x2A), heads(0x32)
+_KEY, _VALUE, _STRING, _STRUCT, _LIST = _heads(0x0A), _heads(0x12), _heads(0x1A), _heads(0x2A), _heads(0x32)
 
 
 def encode_value(item: Any) -> bytes:
     """The payload of a google.protobuf.Value. Its numbers are doubles."""
     kind = type(item)
     if kind is str:
-        text = item.encode()
+        text: bytes = item.encode()
         size = len(text)
         return _STRING[size] + text if size < 128 else b"\x1a" + varint(size) + text
     if kind is int or kind is float:
-        return b"\x11" + _finite(item)
+        return b"\x11" + (_double(item) if -_LARGE < item < _LARGE else _finite(item))
     if kind is bool:
         return b"\x20\x01" if item else b"\x20\x00"
     if item is None:
@@ -69,6 +98,8 @@ def encode_value(item: Any) -> bytes:
         payload = encode_struct(item)
         size = len(payload)
         return _STRUCT[size] + payload if size < 128 else b"\x2a" + varint(size) + payload
+    if kind is not list:
+        raise refusal(item, "a JSON value")
     payload = encode_list(item)
     size = len(payload)
     return _LIST[size] + payload if size < 128 else b"\x32" + varint(size) + payload
@@ -81,7 +112,7 @@ def encode_struct(item: Any) -> bytes:
     for name, member in item.items():
         key, value = name.encode(), encode_value(member)
         key_size, size = len(key), len(value)
-        if key_size + size < 124:  # then the whole entry has a length of one byte
+        if key_size + size < 124:  # then the length of the whole entry is one byte
             out += (_KEY[key_size + size + 4], _KEY[key_size], key, _VALUE[size], value)
         else:
             entry = b"".join((b"\x0a", varint(key_size), key, b"\x12", varint(size), value))
@@ -163,7 +194,7 @@ PAYLOADS: dict[int, Encoder] = {
 def number_encoder(field: FieldDescriptor) -> Encoder:
     mark = varint(tag(field, wire_type(field)))
     if field.type == FieldDescriptor.TYPE_ENUM:
-        return _enum_encoder(field.enum_type, mark)
+        return _enum_encoder(enum_type(field), mark)
     if field.type == FieldDescriptor.TYPE_BOOL:
         return _bool_encoder(mark)
     if field.type in _FLOATS:
@@ -178,9 +209,10 @@ def _enum_encoder(kind: EnumDescriptor, mark: bytes) -> Encoder:
     def encode(item: Any) -> bytes:
         found = names.get(item) if type(item) is str else None
         if found is None:
-            found = numbers.get(_whole(item))
+            whole = _whole(item)
+            found = None if whole is None else numbers.get(whole)
         if found is None:
-            raise Refused(f"unknown value {shown(item).removeprefix('the number ')}; {_meant(item, names)}")
+            raise RefusedError(f"unknown value {shown(item).removeprefix('the number ')}; {_meant(item, names)}")
         return found
 
     return encode

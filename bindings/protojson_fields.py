@@ -1,6 +1,9 @@
 """What the ProtoJSON codec asks of a descriptor, and the few facts of the wire format that both directions need."""
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from typing import cast
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 VARINT, FIXED64, LENGTH, START_GROUP, END_GROUP, FIXED32 = range(6)  # wire types
 WIDTHS = {FIXED64: 8, FIXED32: 4}
@@ -20,26 +23,44 @@ _WIRE_TYPES = {
 _NO_FORM = frozenset(
     f"google.protobuf.{name}"
     for name in (
-        *("FieldMask", "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value"),
+        *("Any", "FieldMask", "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value"),
         *("StringValue", "UInt32Value", "UInt64Value"),
     )
 )
 
 
 def require_form(kind: Descriptor) -> None:
-    """Raises TypeError for the types with a JSON form of their own that A2A has no use for."""
+    """Raises TypeError for a type whose own JSON form A2A has no use for; it must not be taken for an ordinary one."""
     if kind.full_name in _NO_FORM:
-        raise TypeError(f"{kind.full_name} has a JSON form that is not known here")
+        raise TypeError(f"the JSON form of {kind.full_name} is not known here")
+
+
+def descriptor(message: Message | type[Message]) -> Descriptor:
+    return cast("Descriptor", message.DESCRIPTOR)
 
 
 def is_repeated(field: FieldDescriptor) -> bool:
-    """protobuf 5 has only `label`, protobuf 7 warns of it."""
-    known = getattr(field, "is_repeated", None)
-    return field.label == FieldDescriptor.LABEL_REPEATED if known is None else bool(known)
+    """A list or a map. Every protobuf tells it by the default; 5 lacks `is_repeated` and 7 lacks `label`."""
+    return isinstance(field.default_value, list)
 
 
 def is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def message_type(field: FieldDescriptor) -> Descriptor:
+    """Of a field that holds messages."""
+    return cast("Descriptor", field.message_type)
+
+
+def enum_type(field: FieldDescriptor) -> EnumDescriptor:
+    """Of a field that holds enums."""
+    return cast("EnumDescriptor", field.enum_type)
+
+
+def entry_fields(entry: Descriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
+    """Key and value of the entry type of a map."""
+    return entry.fields_by_name["key"], entry.fields_by_name["value"]
 
 
 def wire_type(field: FieldDescriptor) -> int:
@@ -51,8 +72,15 @@ def tag(field: FieldDescriptor, wire: int) -> int:
     return field.number << 3 | wire
 
 
+_BYTES = tuple(bytes((byte,)) for byte in range(128))
+
+
 def varint(number: int) -> bytes:
     """A negative number is written as 64 bits, as protobuf does."""
+    if 0 <= number < 128:
+        return _BYTES[number]
+    if 128 <= number < 16384:
+        return bytes((number & 127 | 128, number >> 7))
     rest = number & 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while rest > 127:

@@ -1,9 +1,9 @@
 """JSON value → message.
 
-A message type is compiled into a writer, a function `value → wire bytes`, when it is first read; protobuf then parses the
-bytes. That makes one object of protobuf's where keyword arguments or attributes would make many, and it works alike in
-all versions of protobuf. Writers take the plain form only: lowerCamelCase names and no nulls. They say nothing of what
-they refuse.
+A message type is compiled into a writer, a function `value → wire bytes`, when it is first read; protobuf then parses
+the bytes. That makes one object of protobuf's where keyword arguments or attributes would make many, and it works alike
+in all versions of protobuf. Writers take the plain form only: lowerCamelCase names and no nulls. They say nothing of
+what they refuse.
 
 A value that a writer refuses is gone through again with care: `_Care` collects every violation with its path, or else
 gives the plain form of the value, which is then written. So the rules of names, nulls and oneofs stand there alone, and
@@ -12,14 +12,26 @@ the rules of single values in the encoders that both use.
 
 from collections.abc import Callable
 from functools import cache
+from threading import RLock
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from ..errors import InvalidParamsError, Violation
-from .protojson_encode import PAYLOADS, SPECIAL, Encoder, Refused, heads, number_encoder, shown
-from .protojson_fields import LENGTH, is_map, is_repeated, require_form, tag, varint, wire_type
+from .protojson_encode import PAYLOADS, SPECIAL, Encoder, RefusedError, framed, number_encoder, shown, text_framed
+from .protojson_fields import (
+    LENGTH,
+    descriptor,
+    entry_fields,
+    is_map,
+    is_repeated,
+    require_form,
+    tag,
+    varint,
+    wire_type,
+)
+from .protojson_fields import message_type as held
 
 M = TypeVar("M", bound=Message)
 
@@ -27,8 +39,10 @@ MOST_LEVELS = 100  # of messages in messages: protobuf readers refuse more
 MOST_COLLECTED = 100  # a value with a million faults must not cost more to refuse
 
 _VALUE = "google.protobuf.Value"
-_JSON_TYPES = {_VALUE: 0, "google.protobuf.Struct": -1, "google.protobuf.ListValue": -1}
+_STEPS_TO_VALUE = {_VALUE: 0, "google.protobuf.Struct": -1, "google.protobuf.ListValue": -1}
 _writers: dict[Descriptor, Encoder] = {}
+_unfinished: dict[Descriptor, Encoder] = {}  # and finished ones; of use to the holder of the lock only
+_lock = RLock()
 
 
 def from_json(message_type: type[M], value: Any) -> M:
@@ -36,12 +50,13 @@ def from_json(message_type: type[M], value: Any) -> M:
 
     Raises InvalidParamsError that names all violations (at most 100) by paths of proto names.
     """
-    kind = message_type.DESCRIPTOR
-    write = _writers.get(kind) or _writer(kind)
+    kind = descriptor(message_type)
+    write = _writers.get(kind) or _finished(kind)
     try:
         return message_type.FromString(write(value))
     except (ValueError, DecodeError, RecursionError):
-        return message_type.FromString(write(_plain(kind, value)))
+        pass
+    return message_type.FromString(write(_plain(kind, value)))
 
 
 def _plain(kind: Descriptor, value: Any) -> Any:
@@ -52,79 +67,86 @@ def _plain(kind: Descriptor, value: Any) -> Any:
     return plain
 
 
+def _finished(kind: Descriptor) -> Encoder:
+    with _lock:
+        try:
+            return _writers.setdefault(kind, _writer(kind))
+        except TypeError:
+            _unfinished.clear()
+            raise
+
+
 def _writer(kind: Descriptor) -> Encoder:
-    if kind not in _writers:
-        _writers[kind] = SPECIAL.get(kind.full_name) or _compiled(kind)
-    return _writers[kind]
-
-
-class _Way(NamedTuple):
-    """How a field is written. With heads, `encode` gives the payload of one value; without, it writes the tag itself."""
-
-    many: bool
-    heads: tuple[bytes, ...]
-    mark: bytes
-    encode: Encoder
+    if kind not in _unfinished:
+        _unfinished[kind] = SPECIAL.get(kind.full_name) or _compiled(kind)
+    return _unfinished[kind]
 
 
 def _compiled(kind: Descriptor) -> Encoder:
     require_form(kind)
-    ways: dict[str, _Way | None] = {field.name: None for field in kind.fields}
+    ways: dict[str, Encoder] = {}
     oneofs = [{field.json_name for field in oneof.fields} for oneof in kind.oneofs if len(oneof.fields) > 1]
 
     def write(value: Any) -> bytes:
         if type(value) is not dict:
-            raise Refused
-        out: list[bytes] = []
-        for key, item in value.items():
-            if key not in ways:  # an unknown field
-                continue
-            many, heads, mark, encode = ways[key] or _refuse()
-            if many and type(item) is not list:
-                raise Refused
-            for one in item if many else (item,):
-                payload = encode(one)
-                size = len(payload)
-                if not heads:
-                    out.append(payload)
-                elif size < 128:
-                    out += (heads[size], payload)
-                else:
-                    out += (mark, varint(size), payload)
+            raise RefusedError
+        try:
+            out = [ways[name](item) for name, item in value.items()]
+        except KeyError:  # an unknown field
+            out = [ways[name](item) for name, item in value.items() if name in ways]
         for names in oneofs:
             if len(names & value.keys()) > 1:
-                raise Refused
+                raise RefusedError
         return b"".join(out)
 
-    _writers[kind] = write  # before its fields: a type may contain itself
+    _unfinished[kind] = write  # before its fields: a type may contain itself
+    ways.update({field.name: _refuse for field in kind.fields})
     ways.update({field.json_name: _way(field) for field in kind.fields})
     return write
 
 
-def _refuse() -> NoReturn:
-    raise Refused
+def _refuse(item: Any) -> NoReturn:
+    raise RefusedError
+
+
+def _way(field: FieldDescriptor) -> Encoder:
+    """Writes a field: tags, lengths and payloads."""
+    encode = _encoder(field)
+    mark = tag(field, LENGTH)
+    if wire_type(field) != LENGTH or is_map(field):
+        return _each(encode) if is_repeated(field) and not is_map(field) else encode
+    if field.type == FieldDescriptor.TYPE_STRING and not is_repeated(field):
+        return text_framed(mark)
+    return _each(framed(mark, encode)) if is_repeated(field) else framed(mark, encode)
+
+
+def _each(way: Encoder) -> Encoder:
+    def write(items: Any) -> bytes:
+        if type(items) is not list:
+            raise RefusedError
+        return b"".join(map(way, items))
+
+    return write
 
 
 @cache
-def _way(field: FieldDescriptor) -> _Way:
-    wire = wire_type(field)
-    mark = tag(field, wire)
+def _encoder(field: FieldDescriptor) -> Encoder:
+    """Of one value, or of a whole map."""
     if is_map(field):
-        return _Way(False, (), b"", _map_encoder(field))
-    if wire != LENGTH:
-        return _Way(is_repeated(field), (), b"", number_encoder(field))
-    encode = _writer(field.message_type) if field.message_type else PAYLOADS[field.type]
-    return _Way(is_repeated(field), heads(mark), varint(mark), encode)
+        return _map_encoder(field)
+    if wire_type(field) != LENGTH:
+        return number_encoder(field)
+    return PAYLOADS.get(field.type) or _writer(held(field))
 
 
 def _map_encoder(field: FieldDescriptor) -> Encoder:
     """An entry is a message of a key and a value."""
-    write, mark = _writer(field.message_type), varint(tag(field, LENGTH))
-    key_of = _map_key(field.message_type.fields_by_name["key"])
+    write, mark = _writer(held(field)), varint(tag(field, LENGTH))
+    key_of = _map_key(entry_fields(held(field))[0])
 
     def encode(item: Any) -> bytes:
         if type(item) is not dict:
-            raise Refused
+            raise RefusedError
         entries = [write({"key": key_of(key), "value": value}) for key, value in item.items()]
         return b"".join(mark + varint(len(entry)) + entry for entry in entries)
 
@@ -195,7 +217,7 @@ class _Care:
     def map(self, field: FieldDescriptor, item: Any, path: str, level: int) -> Any:
         if type(item) is not dict:
             return self.fault(path, f"read {shown(item)}; send an object")
-        key_field, value_field = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+        key_field, value_field = entry_fields(held(field))
         key_of = _map_key(key_field)
         plain = {}
         for key, value in item.items():
@@ -207,10 +229,11 @@ class _Care:
     def one(self, field: FieldDescriptor, item: Any, path: str, level: int) -> Any:
         if field.message_type is not None:
             return self.message(field.message_type, item, path, level)
-        return self.encoded(_way(field).encode, item, path)
+        return self.encoded(_encoder(field), item, path)
 
     def special(self, kind: Descriptor, item: Any, path: str, level: int) -> Any:
-        if kind.full_name in _JSON_TYPES and level + _levels(item) > MOST_LEVELS:
+        steps = _STEPS_TO_VALUE.get(kind.full_name)
+        if steps is not None and level + steps + _levels(item) > MOST_LEVELS:
             return self.fault(path, f"nested too deep; protobuf has at most {MOST_LEVELS} levels")
         return self.encoded(SPECIAL[kind.full_name], item, path)
 
@@ -219,7 +242,7 @@ class _Care:
             encode(item)
         except UnicodeEncodeError:
             self.fault(path, f"read {shown(item)}; send Unicode text")
-        except Refused as error:
+        except RefusedError as error:
             self.fault(path, str(error))
         return item
 

@@ -13,21 +13,24 @@ of their numbers, which is the order they come in. For a message of a string `id
                 ...                                     # size and stop, from the bytes at pos
                 out["id"] = data[start:pos].decode()
                 ...                                     # return at the end, else take the next tag
-            while tag == 18:
-                ...
-                out["parts"].append(of_2(data, start, pos))
-                ...
+            if tag == 18:
+                items = out.setdefault("parts", [])
+                while tag == 18:
+                    ...
+                    items.append(of_2(data, start, pos))
+                    ...
             if tag not in keys:
                 ...                                     # skip an unknown field
 
 The bytes are those that `SerializeToString` has just written. So a singular field occurs once, at most one member of a
-oneof is there, and a field without presence is there only where it is not the default, which is just ProtoJSON's rule of
-what to print.
+oneof is there, and a field without presence is there only where it is not the default, which is just ProtoJSON's rule
+of what to print.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from textwrap import indent
+from threading import RLock
 from typing import Any
 
 from google.protobuf import descriptor_pool
@@ -42,8 +45,11 @@ from .protojson_fields import (
     LENGTH,
     VARINT,
     WIDTHS,
+    descriptor,
+    enum_type,
     is_map,
     is_repeated,
+    message_type,
     read_varint,
     require_form,
     skipped,
@@ -51,7 +57,7 @@ from .protojson_fields import (
     varint,
     wire_type,
 )
-from .protojson_values import NUMBERS, SPECIAL, Names, Reader, Unprintable, read_bytes
+from .protojson_values import NUMBERS, SPECIAL, Names, Reader, UnprintableError, read_bytes
 
 ALWAYS: dict[str, Callable[[], dict[str, Any]]] = {
     "lf.a2a.v1.ListTasksResponse": lambda: {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0},
@@ -59,27 +65,39 @@ ALWAYS: dict[str, Callable[[], dict[str, Any]]] = {
 """What is printed even when it is empty (spec section 3.1.4), by message type."""
 
 _readers: dict[Descriptor, Reader] = {}
+_unfinished: dict[Descriptor, Reader] = {}  # and finished ones; of use to the holder of the lock only
+_lock = RLock()
 
 
 def to_dict(message: Message) -> dict[str, Any]:
     """The JSON object of a message: lowerCamelCase names, enums by name, whole numbers without a fraction.
 
-    Raises InvalidAgentResponseError, with the path, for what JSON cannot say: NaN in a Struct, a timestamp out of range.
+    Raises InvalidAgentResponseError, with the path, for what JSON cannot say: NaN in a Struct, a time out of range.
     """
-    data = message.SerializeToString()
-    read = _readers.get(message.DESCRIPTOR) or _reader(message.DESCRIPTOR)
+    kind = descriptor(message)
+    read = _readers.get(kind) or _finished(kind)
     try:
+        data = message.SerializeToString()
         return read(data, 0, len(data))  # type: ignore[no-any-return]
-    except Unprintable as error:
+    except UnprintableError as error:
         raise InvalidAgentResponseError(str(error)) from None
     except RecursionError:
         raise InvalidAgentResponseError("The response is nested too deeply") from None
 
 
+def _finished(kind: Descriptor) -> Reader:
+    with _lock:
+        try:
+            return _readers.setdefault(kind, _reader(kind))
+        except TypeError:
+            _unfinished.clear()
+            raise
+
+
 def _reader(kind: Descriptor) -> Reader:
-    if kind not in _readers:
-        _readers[kind] = _SPECIAL.get(kind.full_name) or _compiled(kind)
-    return _readers[kind]
+    if kind not in _unfinished:
+        _unfinished[kind] = _SPECIAL.get(kind.full_name) or _compiled(kind)
+    return _unfinished[kind]
 
 
 _READ = """
@@ -97,18 +115,29 @@ def read(data, pos, end):
                 if pos >= end:
                     return out
                 {next}
-    except Unprintable as error:
+    except UnprintableError as error:
         error.inside(keys[tag], out)
         raise
 """
 
-_FIELD = """
-{ask} tag == {tag}:
+_SINGLE = """
+if tag == {tag}:
     {take}
-    {store}
+    out[{key}] = {value}
     if pos >= end:
         return out
     {next}
+"""
+
+_REPEATED = """
+if tag == {tag}:
+    items = out.setdefault({key}, {empty})
+    while tag == {tag}:
+        {take}
+        items.{add}({value})
+        if pos >= end:
+            return out
+        {next}
 """
 
 # Where all tags of a type are one byte, `pos` stays on the tag; else it is past the tag.
@@ -151,25 +180,18 @@ _VALUE_OF_TYPE = {
     FieldDescriptor.TYPE_ENUM: "{of}[number]",
 }
 
-_ONE = "out[{key}] = {value}"
-_MANY = """
-if {key} not in out:
-    out[{key}] = []
-out[{key}].append({value})
-"""
-_MANY_PACKED = "out.setdefault({key}, []).extend(unpacked(data, start, pos, {wire}, {of}))"
-_MAP = "out.setdefault({key}, {}).update({value})"
+_PACKED = "unpacked(data, start, pos, {each}, {of})"
 
 
 def _compiled(kind: Descriptor) -> Reader:
     require_form(kind)
     names: dict[str, Any] = {"keys": {}, "always": ALWAYS.get(kind.full_name), "unpacked": _unpacked}
-    names |= {"read_varint": read_varint, "skipped": skipped, "Unprintable": Unprintable}
+    names |= {"read_varint": read_varint, "skipped": skipped, "UnprintableError": UnprintableError}
     exec(_text(kind), names)
     read: Reader = names["read"]
-    _readers[kind] = read  # before its fields are resolved: a type may contain itself
+    _unfinished[kind] = read  # before its fields are resolved: a type may contain itself
     for field in kind.fields:
-        names["keys"] |= {int(form["tag"]): field.json_name for form in _forms(field, _WIDE)}
+        names["keys"] |= {tag(field, wire): field.json_name for wire in _wires(field)}
         names[f"of_{field.number}"] = _of(field)
     return read
 
@@ -177,24 +199,28 @@ def _compiled(kind: Descriptor) -> Reader:
 def _text(kind: Descriptor) -> str:
     layout = _WIDE if any(field.number > 15 for field in kind.fields) else _NARROW
     fields = sorted(kind.fields, key=lambda field: field.number)
-    blocks = [_filled(_FIELD, **form, **layout) for field in fields for form in _forms(field, layout)]
+    blocks = "".join(_block(field, layout) for field in fields)
     fresh = "always()" if kind.full_name in ALWAYS else "{}"
-    return _filled(_READ, fields="".join(blocks), fresh=fresh, **layout)
+    return _filled(_READ, fields=blocks, fresh=fresh, **layout)
 
 
-def _forms(field: FieldDescriptor, layout: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """What fills `_FIELD`: one form, and a second one for the packed form of a repeated number."""
-    many, wire = is_repeated(field), wire_type(field)
-    parts = {"key": repr(field.json_name), "of": f"of_{field.number}", "wire": str(wire)}
-    parts["value"] = _filled(_VALUE_OF_TYPE.get(field.type, _VALUE[wire]), **parts)
+def _block(field: FieldDescriptor, layout: Mapping[str, str]) -> str:
+    wire = wire_type(field)
+    parts = {"key": repr(field.json_name), "of": f"of_{field.number}", "each": str(wire), **layout}
+    value = _VALUE_OF_TYPE.get(field.type, _VALUE[wire])
+    if is_map(field):
+        return _form(_REPEATED, field, wire, value, empty="{}", add="update", **parts)
+    if not is_repeated(field):
+        return _form(_SINGLE, field, wire, value, **parts)
+    one_by_one = _form(_REPEATED, field, wire, value, empty="[]", add="append", **parts)
+    if wire == LENGTH:
+        return one_by_one
+    return one_by_one + _form(_REPEATED, field, LENGTH, _PACKED, empty="[]", add="extend", **parts)
 
-    def form(wire: int, store: str) -> dict[str, str]:
-        ask, mark = "while" if many else "if", str(tag(field, wire))
-        return {"ask": ask, "tag": mark, "take": _filled(_TAKE[wire], **layout), "store": _filled(store, **parts)}
 
-    yield form(wire, _MAP if is_map(field) else _MANY if many else _ONE)
-    if many and wire != LENGTH:
-        yield form(LENGTH, _MANY_PACKED)
+def _form(template: str, field: FieldDescriptor, wire: int, value: str, **parts: str) -> str:
+    take, value = _filled(_TAKE[wire], **parts), _filled(value, **parts)
+    return _filled(template, tag=str(tag(field, wire)), take=take, value=value, **parts)
 
 
 def _filled(template: str, **parts: str) -> str:
@@ -202,14 +228,19 @@ def _filled(template: str, **parts: str) -> str:
     return re.sub(r"(?m)(^ *)?\{(\w+)\}", lambda m: indent(parts[m[2]].strip("\n"), m[1] or ""), template)
 
 
+def _wires(field: FieldDescriptor) -> set[int]:
+    """A repeated number may be packed."""
+    return {wire_type(field), LENGTH} if is_repeated(field) else {wire_type(field)}
+
+
 def _of(field: FieldDescriptor) -> Any:
     """What the text calls `of_1`, of whatever the wire holds of one value."""
     if is_map(field):
-        return _map_entry(field.message_type)
+        return _map_entry(message_type(field))
     if field.type == FieldDescriptor.TYPE_MESSAGE:
-        return _reader(field.message_type)
+        return _reader(message_type(field))
     if field.type == FieldDescriptor.TYPE_ENUM:
-        return Names({value.number: value.name for value in field.enum_type.values})
+        return Names({value.number: value.name for value in enum_type(field).values})
     return read_bytes if field.type == FieldDescriptor.TYPE_BYTES else NUMBERS.get(field.type)
 
 
@@ -228,12 +259,13 @@ def _map_entry(entry: Descriptor) -> Reader:
 
 
 def _unpacked(data: bytes, pos: int, end: int, wire: int, of: Any) -> Iterator[Any]:
+    if width := WIDTHS.get(wire):
+        yield from (of(data[start : start + width]) for start in range(pos, end, width))
+        return
     value = of.__getitem__ if type(of) is Names else of
-    width = WIDTHS.get(wire)
     while pos < end:
-        number, stop = (data[pos : pos + width], pos + width) if width else read_varint(data, pos)
+        number, pos = read_varint(data, pos)
         yield value(number)
-        pos = stop
 
 
 def _any(data: bytes, pos: int, end: int) -> dict[str, Any]:
@@ -242,7 +274,7 @@ def _any(data: bytes, pos: int, end: int) -> dict[str, Any]:
     members = {"@type": packed.type_url}
     try:
         kind = descriptor_pool.Default().FindMessageTypeByName(packed.type_url.rpartition("/")[2])
-        value = _reader(kind)(packed.value, 0, len(packed.value))
+        value = _finished(kind)(packed.value, 0, len(packed.value))
     except (KeyError, TypeError):
         return {**members, "value": read_bytes(packed.value, 0, len(packed.value))}
     return {**members, "value": value} if kind.full_name in _SPECIAL else {**members, **value}

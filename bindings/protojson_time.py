@@ -14,7 +14,7 @@ _DURATION = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)
 
 
 def timestamp_text(seconds: int, nanos: int) -> str:
-    """UTC with exactly three digits, the rest cut off (spec section 5.6.1). Raises ValueError out of years 1 to 9999."""
+    """UTC with exactly three digits, the rest cut off (spec section 5.6.1). Raises ValueError for years it lacks."""
     if not (_FIRST <= seconds <= _LAST and 0 <= nanos < 1_000_000_000):
         raise ValueError(f"a timestamp of {seconds} s and {nanos} ns is out of range")
     return f"{_second_text(seconds)}.{nanos // 1_000_000:03}Z"

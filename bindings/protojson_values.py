@@ -17,12 +17,12 @@ from .protojson_time import duration_text, timestamp_text
 Reader = Callable[[bytes, int, int], Any]
 """From the bytes between two positions to a JSON value."""
 
-EXACT = 2**53  # the whole numbers up to here are exact as doubles
+_LEAST, _MOST = -(2**53), 2**53  # between them, every whole number is exact as a double
 _NOT_FINITE = "NaN and infinities cannot be written as JSON"
 _double = struct.Struct("<d").unpack_from
 
 
-class Unprintable(Exception):
+class UnprintableError(Exception):
     """JSON has no way to write this value. The path grows, innermost first, on the way out."""
 
     def __init__(self, why: str, *steps: str) -> None:
@@ -51,7 +51,6 @@ def read_struct(data: bytes, pos: int, end: int) -> dict[str, Any]:
             if size > 127:
                 size, start = read_varint(data, pos + 1)
             pos = start + size
-            key = ""
             if start < pos and data[start] == 0x0A:
                 size = data[start + 1]
                 start += 2
@@ -59,22 +58,26 @@ def read_struct(data: bytes, pos: int, end: int) -> dict[str, Any]:
                     size, start = read_varint(data, start - 1)
                 key = data[start : start + size].decode()
                 start += size
-            mark = 0
-            if start < pos:
-                start = start + 2 if data[start + 1] < 128 else read_varint(data, start + 1)[1]
-                mark = data[start] if start < pos else 0
-            if mark == 0x1A and data[start + 1] < 128:  # string_value
-                out[key] = data[start + 2 : start + 2 + data[start + 1]].decode()
+            else:
+                key = ""
+            if start + 2 >= pos:  # a Value of no bytes
+                out[key] = None
+                continue
+            start = start + 2 if data[start + 1] < 128 else read_varint(data, start + 1)[1]
+            mark = data[start]
+            size = data[start + 1]
+            if mark == 0x1A and size < 128:  # string_value
+                out[key] = data[start + 2 : start + 2 + size].decode()
             elif mark == 0x11:  # number_value
                 number = _double(data, start + 1)[0]
-                out[key] = whole if (whole := int(number)) == number and -EXACT <= whole <= EXACT else number
+                out[key] = whole if (whole := int(number)) == number and _LEAST <= whole <= _MOST else number
             else:
                 out[key] = read_value(data, start, pos)
-    except Unprintable as error:
+    except UnprintableError as error:
         error.steps.append(f".{key}")
         raise
     except (ValueError, OverflowError):  # of int()
-        raise Unprintable(_NOT_FINITE, f".{key}") from None
+        raise UnprintableError(_NOT_FINITE, f".{key}") from None
     return out
 
 
@@ -91,7 +94,7 @@ def read_list(data: bytes, pos: int, end: int) -> list[Any]:
                 size, pos = read_varint(data, pos - 1)
             out.append(read_value(data, pos, pos + size))
             pos += size
-    except Unprintable as error:
+    except UnprintableError as error:
         error.steps.append(f"[{len(out)}]")
         raise
     return out
@@ -131,9 +134,9 @@ def _number(data: bytes, pos: int) -> float | int:
     """Whole values as integers, up to where a double is exact."""
     number: float = _double(data, pos)[0]
     if not math.isfinite(number):
-        raise Unprintable(_NOT_FINITE)
+        raise UnprintableError(_NOT_FINITE)
     whole = int(number)
-    return whole if whole == number and -EXACT <= whole <= EXACT else number
+    return whole if whole == number and _LEAST <= whole <= _MOST else number
 
 
 def _timed(text: Callable[[int, int], str]) -> Reader:
@@ -150,7 +153,7 @@ def _timed(text: Callable[[int, int], str]) -> Reader:
         try:
             return text(_int64(found[0x08]), _int32(found[0x10]))
         except ValueError as error:
-            raise Unprintable(str(error)) from None
+            raise UnprintableError(str(error)) from None
 
     return read
 

@@ -8,8 +8,9 @@ import grpc.aio
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
 from grpc_reflection.v1alpha import reflection_pb2
-from grpc_reflection.v1alpha._async import ReflectionServicer
+from grpc_reflection.v1alpha.reflection import aio
 
 V1ALPHA = "grpc.reflection.v1alpha.ServerReflection"
 V1 = "grpc.reflection.v1.ServerReflection"
@@ -46,14 +47,22 @@ class _Pool:
 
 
 def add_reflection(server: grpc.aio.Server, service_names: Sequence[str]) -> None:
-    servicer = ReflectionServicer([*service_names, V1ALPHA, V1], _Pool())
+    servicer = aio.ReflectionServicer([*service_names, V1ALPHA, V1], _Pool())
     handler = grpc.stream_stream_rpc_method_handler(
         servicer.ServerReflectionInfo,
-        reflection_pb2.ServerReflectionRequest.FromString,
+        _decoded,
         reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
     for name in (V1ALPHA, V1):
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, {METHOD: handler}),))
+
+
+def _decoded(data: bytes) -> reflection_pb2.ServerReflectionRequest:
+    """What does not parse becomes a request for nothing, which is answered as an invalid argument."""
+    try:
+        return reflection_pb2.ServerReflectionRequest.FromString(data)
+    except DecodeError:
+        return reflection_pb2.ServerReflectionRequest()
 
 
 def _v1_file() -> FileDescriptorProto:

@@ -1,7 +1,8 @@
 """What answers HTTP requests: health, and below each agent's prefix its card and its two HTTP bindings."""
 
 import ipaddress
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ from .rest import DEFAULT, RestBinding
 
 EXPOSED = "A2A-Extensions, Retry-After, WWW-Authenticate"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_FORWARDED = re.compile(r"https? (\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]+)? (/[\w.~-]+)*", re.ASCII)
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 CardResponder = Callable[[str, Mapping[str, str], str | None], tuple[int, dict[str, str], bytes]]
 
 
@@ -59,34 +62,21 @@ class AgentSite:
 
     def _forwarded(self, request: web.BaseRequest) -> str | None:
         """The URL by which a trusted proxy was called; None where there is none, or it is not trusted."""
-        host = request.headers.get("X-Forwarded-Host")
-        if not host or not self.trusted_proxies or not _within(request.remote, self.trusted_proxies):
+        if not self.trusted_proxies or not _within(request.remote, self.trusted_proxies):
             return None
-        scheme = request.headers.get("X-Forwarded-Proto", "http")
-        prefix = request.headers.get("X-Forwarded-Prefix", "").rstrip("/")
-        return f"{scheme}://{host}{prefix}"
+        scheme, host, prefix = (_last(request, f"X-Forwarded-{name}") for name in ("Proto", "Host", "Prefix"))
+        scheme, prefix = scheme or request.scheme, prefix.rstrip("/")
+        return f"{scheme}://{host}{prefix}" if _FORWARDED.fullmatch(f"{scheme} {host} {prefix}") else None
 
 
 class Site:
     """All agents of one server, told apart by prefix."""
 
-    def __init__(self, agents: Sequence[AgentSite], ready: Callable[[], bool], cors: Sequence[str] = ()) -> None:
+    def __init__(self, agents: Sequence[AgentSite], ready: Callable[[], bool]) -> None:
         self._agents = sorted(agents, key=lambda agent: -len(agent.prefix))
-        self._ready, self._cors = ready, frozenset(cors)
+        self._ready = ready
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        if not self._cors or "Origin" not in request.headers:
-            return await self._route(request)
-        headers = self._cors_headers(request.headers["Origin"])
-        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
-            return web.Response(status=204, headers=headers | _preflight(request))
-        request[EXTRA_HEADERS] = headers
-        response = await self._route(request)
-        if not response.prepared:
-            response.headers.update(headers)
-        return response
-
-    async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         path = _path(request)
         for agent in self._agents:
             if agent.owns(path):
@@ -106,20 +96,47 @@ class Site:
         error = PathNotFoundError(f"{PathNotFoundError.text}; agents are served below {prefixes}")
         return self._agents[0].calls.refusal(DEFAULT, error)
 
-    def _cors_headers(self, origin: str) -> dict[str, str]:
-        if "*" in self._cors:
-            return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": EXPOSED}
-        allowed = {"Access-Control-Allow-Origin": origin} if origin in self._cors else {}
-        return {**allowed, "Vary": "Origin", "Access-Control-Expose-Headers": EXPOSED}
+
+def mount_paths(prefix: str) -> tuple[str, ...]:
+    """The paths of the aiohttp routes that an agent below a prefix is mounted at."""
+    return (prefix + "{a2a_path:(/.*)?}",) if prefix else ("", "/{a2a_path:.*}")
 
 
-def mount_point(agent: AgentSite) -> Callable[[web.Request], Any]:
-    """The handler of an agent inside someone else's aiohttp application."""
+def mount_point(agent: AgentSite, cors: Sequence[str]) -> Handler:
+    """The handler of an agent inside someone else's aiohttp application, or a sub-application of one."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return await agent.answer(request, _path(request))
+    async def answer(request: Any) -> web.StreamResponse:
+        above = request.match_info.route.resource.canonical.partition("{a2a_path")[0].rstrip("/")
+        return await agent.answer(request, agent.prefix + _path(request)[len(above) :])
 
-    return answer
+    return with_cors(answer, cors)
+
+
+def with_cors(answer: Handler, origins: Collection[str]) -> Handler:
+    """The same handler, for browsers at these origins too; "*" is any."""
+    if not origins:
+        return answer
+
+    async def cors(request: web.BaseRequest) -> web.StreamResponse:
+        if "Origin" not in request.headers:
+            return await answer(request)
+        headers = _cors_headers(request.headers["Origin"], origins)
+        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+            return web.Response(status=204, headers=headers | _preflight(request))
+        request[EXTRA_HEADERS] = headers
+        response = await answer(request)
+        if not response.prepared:
+            response.headers.update(headers)
+        return response
+
+    return cors
+
+
+def _cors_headers(origin: str, origins: Collection[str]) -> dict[str, str]:
+    if "*" in origins:
+        return {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": EXPOSED}
+    allowed = {"Access-Control-Allow-Origin": origin} if origin in origins else {}
+    return {**allowed, "Vary": "Origin", "Access-Control-Expose-Headers": EXPOSED}
 
 
 def _path(request: web.BaseRequest) -> str:
@@ -137,6 +154,11 @@ def _preflight(request: web.BaseRequest) -> dict[str, str]:
         "Access-Control-Allow-Headers": asked,
         "Access-Control-Max-Age": "600",
     }
+
+
+def _last(request: web.BaseRequest, name: str) -> str:
+    """What the nearest proxy said: it adds to the end of what it was sent."""
+    return ",".join(request.headers.getall(name, ())).rpartition(",")[2].strip()
 
 
 def _within(address: str | None, networks: Sequence[Network]) -> bool:

@@ -23,6 +23,10 @@ class WriteWatch:
     def end(self) -> None:
         self._since = None
 
+    @property
+    def writing(self) -> bool:
+        return self._since is not None
+
     def close(self) -> None:
         self._timer.cancel()
 

@@ -35,4 +35,6 @@ def _first_calls(server: Server, agent: Agent) -> Iterator[list[str]]:
     trust = calls.Trust(Path(tls.certificate), tls.client_ca is not None) if tls else calls.Trust()
     body = calls.request("Hello", tenant)
     yield calls.grpcurl(server.grpc_address, "SendMessage", body, trust, reflection=server.options.reflection)
-    yield calls.curl(calls.rest_url(server.http_url + agent.mount.prefix, "send", tenant), calls.request("Hello"), trust)
+    yield calls.curl(
+        calls.rest_url(server.http_url + agent.mount.prefix, "send", tenant), calls.request("Hello"), trust
+    )

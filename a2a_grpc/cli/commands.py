@@ -14,10 +14,10 @@ from rich.console import Console
 
 from .. import TLS, CardError, Mount, PortError, Server, __version__
 from ..generated.a2a_pb2 import AgentCard
+from ..server import run_server
 from .announcement import announcement
-from .loading import FAULT, Refusal, load_card, load_servicer
+from .loading import FAULT, CommandError, load_card, load_servicer
 from .reload import watch
-from .running import run
 
 app = typer.Typer(name="a2a-grpc", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -36,7 +36,8 @@ def _file(help: str) -> Any:
 
 
 Target = Annotated[
-    str, typer.Argument(metavar="MODULE:ATTRIBUTE", help="A servicer class, an instance, or a factory without arguments.")
+    str,
+    typer.Argument(metavar="MODULE:ATTRIBUTE", help="A servicer class, an instance, or a factory without arguments."),
 ]
 HttpPort = Annotated[int, _option("JSON-RPC, HTTP+JSON and the card; 0 takes any free port.", min=0, max=65535)]
 GrpcPort = Annotated[int, _option("gRPC; 0 takes any free port.", min=0, max=65535)]
@@ -50,7 +51,9 @@ Tenant = Annotated[str, _option("The agent's tenant.", show_default=False)]
 Card = Annotated[Path | None, _file("The agent card, JSON; default: the servicer's own.")]
 Policy = Annotated[VersionPolicy, _option("What a request without A2A-Version is: told by its name, or 0.3.")]
 NoReflection = Annotated[bool, _option("Callers need the .proto file then.", "--no-reflection")]
-Cors = Annotated[list[str] | None, _option('An origin of browsers that may call; repeatable, "*" for any.', metavar="ORIGIN")]
+Cors = Annotated[
+    list[str] | None, _option('An origin of browsers that may call; repeatable, "*" for any.', metavar="ORIGIN")
+]
 Reload = Annotated[bool, _option("For development: start again when a .py or .json file changes.", "--reload")]
 
 
@@ -61,7 +64,9 @@ def _print_version(asked: bool) -> None:
 
 
 @app.callback()
-def _root(version: Annotated[bool, _option("Show it and exit.", "--version", callback=_print_version, is_eager=True)] = False) -> None:
+def _root(
+    version: Annotated[bool, _option("Show it and exit.", "--version", callback=_print_version, is_eager=True)] = False,
+) -> None:
     """Agent2Agent (A2A) agents as gRPC servicers."""
 
 
@@ -86,7 +91,8 @@ def serve(
 ) -> None:
     """Serves an agent on gRPC, JSON-RPC and HTTP+JSON until SIGTERM or Ctrl-C."""
     if reload:
-        return watch([argument for argument in sys.argv[1:] if argument != "--reload"], Path.cwd())
+        watch([argument for argument in sys.argv[1:] if argument != "--reload"], Path.cwd())
+        return
     given = {
         "host": host,
         "http_port": http_port,
@@ -98,9 +104,9 @@ def serve(
         "cors": cors or (),
     }
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    with _refusals():
+    with _told_errors():
         tls = _tls(tls_cert, tls_key, tls_client_ca)
-        run(_server(target, card, prefix, tenant, given | {"tls": tls}), _announce)
+        run_server(_server(target, card, prefix, tenant, given | {"tls": tls}), _announce)
 
 
 def _server(target: str, card: Path | None, prefix: str, tenant: str, given: dict[str, Any]) -> Server:
@@ -108,13 +114,15 @@ def _server(target: str, card: Path | None, prefix: str, tenant: str, given: dic
     try:
         return Server(Mount(servicer, _card(servicer, card, target), prefix, tenant), **given)
     except ValueError as error:
-        raise Refusal(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
 def _card(servicer: Any, file: Path | None, target: str) -> AgentCard:
     card = load_card(file) if file else getattr(servicer, "card", None)
     if not isinstance(card, AgentCard):
-        raise Refusal(f"{target} has no card: give it an attribute `card`, an a2a_pb2.AgentCard, or say --card FILE")
+        raise CommandError(
+            f"{target} has no card: give it an attribute `card`, an a2a_pb2.AgentCard, or say --card FILE"
+        )
     return card
 
 
@@ -122,12 +130,12 @@ def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> 
     if certificate is None and key is None and client_ca is None:
         return None
     if certificate is None or key is None:
-        raise Refusal("TLS needs both --tls-cert and --tls-key")
+        raise CommandError("TLS needs both --tls-cert and --tls-key")
     tls = TLS(certificate, key, client_ca)
     try:
         tls.ssl_context()
     except ssl.SSLError as error:
-        raise Refusal(f"the TLS files cannot be used: {error.reason or error}", FAULT) from None
+        raise CommandError(f"the TLS files cannot be used: {error.reason or error}", FAULT) from None
     return tls
 
 
@@ -138,11 +146,11 @@ def _announce(server: Server) -> None:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _told_errors() -> Iterator[None]:
     """One message on stderr and an exit code, where nothing can be served."""
     try:
         yield
-    except Refusal as error:
+    except CommandError as error:
         raise _told(error, error.exit_code) from None
     except (CardError, PortError) as error:
         raise _told(error, FAULT) from None

@@ -19,7 +19,7 @@ USAGE = 2  # the command line names something that is not there
 FAULT = 1  # the agent, its card or this machine is at fault
 
 
-class Refusal(Exception):
+class CommandError(Exception):
     """Why nothing is served, for the person at the terminal."""
 
     def __init__(self, message: str, exit_code: int = USAGE) -> None:
@@ -30,24 +30,24 @@ class Refusal(Exception):
 def load_servicer(target: str) -> Any:
     """The servicer that `module:attribute` names: an instance, or what a class or a factory gives without arguments.
 
-    The current directory is importable. Raises Refusal.
+    The current directory is importable. Raises CommandError.
     """
     module_name, _, name = target.partition(":")
     if not module_name or not name:
-        raise Refusal(f'"{target}" is not module:attribute; write for example agent:Agent')
+        raise CommandError(f'"{target}" is not module:attribute; write for example agent:Agent')
     _make_importable(os.getcwd())
     return _served(_made(_attribute(_module(module_name), name), target), target)
 
 
 def load_card(path: Path) -> AgentCard:
-    """The card in a JSON file. Raises Refusal, with every field that is wrong."""
+    """The card in a JSON file. Raises CommandError, with every field that is wrong."""
     try:
         return from_json(AgentCard, loads(path.read_bytes()))
     except InvalidParamsError as error:
         lines = "".join(f"\n  {v.field}: {v.description}" for v in error.violations)
-        raise Refusal(f"{path} is not an agent card:{lines}", FAULT) from None
+        raise CommandError(f"{path} is not an agent card:{lines}", FAULT) from None
     except A2AError as error:
-        raise Refusal(f"{path} is not an agent card: {error.message}", FAULT) from None
+        raise CommandError(f"{path} is not an agent card: {error.message}", FAULT) from None
 
 
 def _make_importable(directory: str) -> None:
@@ -58,21 +58,23 @@ def _make_importable(directory: str) -> None:
 def _module(name: str) -> Any:
     if name.endswith(".py") or "/" in name:
         suggestion = name.removesuffix(".py").strip("./").replace("/", ".")
-        raise Refusal(f'"{name}" is a file; write the name of its module: {suggestion}')
+        raise CommandError(f'"{name}" is a file; write the name of its module: {suggestion}')
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise _not_found(name, error) from None
     except (Exception, SystemExit) as error:
-        raise Refusal(f"{name} cannot be imported: {_told(error)}", FAULT) from None
+        raise CommandError(f"{name} cannot be imported: {_told(error)}", FAULT) from None
 
 
-def _not_found(name: str, error: ModuleNotFoundError) -> Refusal:
+def _not_found(name: str, error: ModuleNotFoundError) -> CommandError:
     missing = error.name or name
     if name != missing and not name.startswith(f"{missing}."):
-        return Refusal(f"{name} cannot be imported: {_told(error)}", FAULT)
+        return CommandError(f"{name} cannot be imported: {_told(error)}", FAULT)
     near = nearest(name, [path.stem for path in Path.cwd().glob("*.py")])
-    return Refusal(f"there is no module {name}" + (f"; did you mean {near}?" if near else f" (looked in {os.getcwd()} too)"))
+    return CommandError(
+        f"there is no module {name}" + (f"; did you mean {near}?" if near else f" (looked in {os.getcwd()} too)")
+    )
 
 
 def _attribute(module: Any, name: str) -> Any:
@@ -81,26 +83,26 @@ def _attribute(module: Any, name: str) -> Any:
     near = nearest(name, [n for n in vars(module) if not n.startswith("_")])
     servicers = ", ".join(n for n, value in vars(module).items() if _is_servicer_class(value))
     hint = f"; did you mean {near}?" if near else f"; its servicers are {servicers}" if servicers else ""
-    raise Refusal(f"{module.__name__} has no attribute {name}{hint}")
+    raise CommandError(f"{module.__name__} has no attribute {name}{hint}")
 
 
 def _made(found: Any, target: str) -> Any:
     if not isinstance(found, type) and (implemented(found) or not callable(found)):
         return found
     if _needs_arguments(found):
-        raise Refusal(f"{target} needs arguments; name a function that takes none and returns the servicer")
+        raise CommandError(f"{target} needs arguments; name a function that takes none and returns the servicer")
     try:
         return found()
     except Exception as error:
-        raise Refusal(f"{target} failed: {_told(error)}", FAULT) from None
+        raise CommandError(f"{target} failed: {_told(error)}", FAULT) from None
 
 
 def _served(made: Any, target: str) -> Any:
     if inspect.iscoroutine(made):
         made.close()
-        raise Refusal(f"{target} is a coroutine function; a factory must be a plain one")
+        raise CommandError(f"{target} is a coroutine function; a factory must be a plain one")
     if not implemented(made):
-        raise Refusal(
+        raise CommandError(
             f"{target} gives {_kind(made)}, which has none of the methods of an A2A servicer; "
             "derive from a2a_pb2_grpc.A2AServiceServicer and write at least SendMessage"
         )
@@ -127,6 +129,8 @@ def _kind(made: Any) -> str:
 
 def _told(error: BaseException) -> str:
     """An error of the agent's own code: its kind and text, and the line of that code which it came from."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and "<frozen" not in f.filename]
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and "<frozen" not in f.filename
+    ]
     where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"

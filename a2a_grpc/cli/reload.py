@@ -19,7 +19,7 @@ Snapshot = dict[str, int]
 
 
 def watch(arguments: Sequence[str], root: Path) -> None:
-    """Runs `a2a-grpc` with `arguments` until SIGINT, SIGTERM or SIGHUP, again and again as files below `root` change."""
+    """Runs `a2a-grpc` with `arguments` until SIGINT, SIGTERM or SIGHUP, anew when files below `root` change."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     before, child = snapshot(root), None

@@ -1,6 +1,6 @@
-"""The platform's limit: the same answers, made beforehand, straight out of aiohttp (bytes) and grpc.aio (messages)."""
+"""The limit: the agent on a plain grpc.aio server, and aiohttp with answers whose bytes are made beforehand."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc.aio
@@ -9,27 +9,11 @@ from aiohttp import web
 from a2a_grpc.bindings.protojson import to_json
 from a2a_grpc.generated import a2a_pb2, a2a_pb2_grpc
 
-from . import messages
+from .agent import EVENTS, KEPT, Servicer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-TASK = messages.task(messages.question(messages.QUESTION).message)
-SENT = a2a_pb2.SendMessageResponse(task=TASK)
-EVENTS = list(messages.events(messages.question(messages.IN_PIECES).message))
-
-
-class Servicer(a2a_pb2_grpc.A2AServiceServicer):
-    async def SendMessage(self, request: a2a_pb2.SendMessageRequest, context: Any) -> a2a_pb2.SendMessageResponse:
-        return SENT
-
-    async def GetTask(self, request: a2a_pb2.GetTaskRequest, context: Any) -> a2a_pb2.Task:
-        return TASK
-
-    async def SendStreamingMessage(
-        self, request: a2a_pb2.SendMessageRequest, context: Any
-    ) -> AsyncIterator[a2a_pb2.StreamResponse]:
-        for event in EVENTS:
-            yield event
+SENT = a2a_pb2.SendMessageResponse(task=KEPT)
 
 
 async def grpc_(port: int) -> grpc.aio.Server:
@@ -45,7 +29,7 @@ async def http(port: int) -> web.AppRunner:
     app.router.add_post("/", _jsonrpc())
     app.router.add_post("/message:send", _answer(to_json(SENT)))
     app.router.add_post("/message:stream", _stream([to_json(event) for event in EVENTS]))
-    app.router.add_get("/tasks/{id}", _answer(to_json(TASK)))
+    app.router.add_get("/tasks/{id}", _answer(to_json(KEPT)))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()

@@ -32,11 +32,11 @@ class Request(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """`size` is in bytes per answer: of HTTP all, of gRPC the framed messages."""
+    """`size` is that of all answers in bytes: of HTTP everything, of gRPC the framed messages."""
 
     requests: int
     errors: int
-    size: float
+    size: int
 
 
 def load(port: int, request: Request, flight: int, seconds: int) -> Outcome:
@@ -67,7 +67,7 @@ def _wrk(port: int, request: Request, flight: int, seconds: int) -> Outcome:
             seconds,
         )
     done = json.loads(text.rpartition("DONE ")[2])
-    return Outcome(done["requests"], done["errors"], done["bytes"] / max(1, done["requests"]))
+    return Outcome(done["requests"], done["errors"], done["bytes"])
 
 
 def _lua(request: Request) -> str:
@@ -96,7 +96,7 @@ def _h2load(port: int, request: Request, flight: int, seconds: int) -> Outcome:
     if not found or not data:
         raise RuntimeError(f"h2load said nothing that is understood: {text[-500:]}")
     requests, *bad = (int(number) for number in found.groups())
-    return Outcome(requests, sum(bad), int(data[1]) / max(1, requests))
+    return Outcome(requests, sum(bad), int(data[1]))
 
 
 def _run(command: list[str], seconds: float) -> str:
@@ -129,7 +129,7 @@ async def _own_load(port: int, request: Request, flight: int, seconds: float) ->
     finally:
         for connection in connections:
             await connection.close()
-    return Outcome(len(sizes), 0, sum(sizes) / max(1, len(sizes)))
+    return Outcome(len(sizes), 0, sum(sizes))
 
 
 async def _probe(port: int, request: Request) -> bytes:

@@ -1,4 +1,4 @@
-"""The peer: the same agent written with the official SDK, in the way that costs it least."""
+"""The peer: the same agent written with the official SDK, in the way that costs it least, without its tracing."""
 
 import os
 from collections.abc import Iterable
@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 from uvloop import new_event_loop
 
 from . import messages
+from .agent import EVENTS
 
 LOOPS = {"http": new_event_loop}  # uvloop is what uvicorn picks itself; grpc.aio does no better with it
 
@@ -48,7 +49,14 @@ async def grpc_(port: int) -> grpc.aio.Server:
 
 
 def _responses(message: Any, text: str) -> Iterable[StreamResponse]:
-    return messages.events(message) if text == messages.IN_PIECES else [StreamResponse(task=messages.task(message))]
+    """Copies of the kept events, since the SDK wants the ids of its own task in them."""
+    return map(_copy, EVENTS) if text == messages.IN_PIECES else [StreamResponse(task=messages.task(message))]
+
+
+def _copy(event: StreamResponse) -> StreamResponse:
+    copied = StreamResponse()
+    copied.CopyFrom(event)
+    return copied
 
 
 def _handler() -> DefaultRequestHandler:

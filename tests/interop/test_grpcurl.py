@@ -1,13 +1,17 @@
 """grpcurl, which learns everything by reflection (v1alpha) and sends no metadata of the protocol."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.json_format import MessageToDict
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse
 
 from a2a_grpc import Server
 from a2a_grpc.generated import a2a_pb2
@@ -68,8 +72,9 @@ async def test_describes_services(grpcurl: Grpcurl, service: str) -> None:
 
 
 async def test_describes_every_method(grpcurl: Grpcurl) -> None:
-    for name, method in methods().items():
-        described = succeeded(await grpcurl("describe", f"{SERVICE}.{name}"))
+    outputs = await asyncio.gather(*(grpcurl("describe", f"{SERVICE}.{name}") for name in methods()))
+    for method, output in zip(methods().values(), outputs, strict=True):
+        described, name = succeeded(output), method.name
         stream = "stream " if method.streaming else ""
         request, response = method.request.DESCRIPTOR.full_name, method.response.DESCRIPTOR.full_name
         assert f"rpc {name} ( .{request} ) returns ( {stream}.{response} )" in described
@@ -98,8 +103,9 @@ async def test_describes_what_is_not_a_message(grpcurl: Grpcurl, symbol: str, ki
 
 
 async def test_describes_imports(grpcurl: Grpcurl) -> None:
-    for symbol, text in IMPORTED.items():
-        assert text in succeeded(await grpcurl("describe", symbol)), symbol
+    outputs = await asyncio.gather(*(grpcurl("describe", symbol) for symbol in IMPORTED))
+    for text, output in zip(IMPORTED.values(), outputs, strict=True):
+        assert text in succeeded(output)
 
 
 @pytest.mark.parametrize("symbol", ["nope", "lf.a2a.v1.Nope", f"{SERVICE}.Nope", "lf.a2a.v1.Message.nope"])
@@ -117,6 +123,16 @@ async def test_writes_the_descriptors(grpcurl: Grpcurl, tmp_path: Path) -> None:
     assert set(a2a.dependency) <= set(files)
     assert [s.name for s in a2a.service] == ["A2AService"]
     assert len(a2a.message_type) == len(a2a_pb2.DESCRIPTOR.message_types_by_name)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+async def test_a_request_that_does_not_parse(server: Server, version: str) -> None:
+    """grpcurl sends none; it gets an answer, not the text of an exception."""
+    path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    async with grpc.aio.insecure_channel(server.grpc_address) as channel:
+        call: Any = channel.stream_stream(path, response_deserializer=ServerReflectionResponse.FromString)
+        (answer,) = [a async for a in call(iter([b"\xff"]), timeout=10)]
+    assert answer.error_response.error_code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
 
 
 # Calls

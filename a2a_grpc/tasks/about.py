@@ -1,0 +1,67 @@
+"""What an agent says of itself, derived from its class; and what it accepts."""
+
+import inspect
+import re
+from typing import Any
+
+from ..errors import ContentTypeNotSupportedError, quote
+from ..generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill, Message
+
+
+def card(agent: Any) -> AgentCard:
+    """Name, description and one skill from the class; capabilities from what is wired."""
+    kind = type(agent)
+    name = agent.name or _words(kind.__name__)
+    description = agent.description or inspect.getdoc(kind) or name
+    capabilities = AgentCapabilities(
+        streaming=True,
+        push_notifications=agent.push is not None,
+        extended_agent_card=_has_extended_card(kind),
+    )
+    skill = AgentSkill(id=_slug(name), name=name, description=description, tags=[_slug(name)])
+    return AgentCard(
+        name=name,
+        description=description,
+        version=agent.version,
+        capabilities=capabilities,
+        default_input_modes=agent.input_modes,
+        default_output_modes=agent.output_modes,
+        skills=agent.skills or [skill],
+    )
+
+
+class Modes:
+    """The media types of all parts that an agent reads: the card's and its skills', compared without parameters."""
+
+    def __init__(self, card: AgentCard) -> None:
+        modes = [*card.default_input_modes, *(mode for skill in card.skills for mode in skill.input_modes)]
+        self._modes = frozenset(_bare(mode) for mode in modes)
+
+    def check(self, message: Message) -> None:
+        """Raises ContentTypeNotSupportedError for the first part of another type. Parts without a type pass."""
+        for index, part in enumerate(message.parts):
+            if part.media_type and not self._accepts(_bare(part.media_type)):
+                accepted = ", ".join(sorted(self._modes))
+                raise ContentTypeNotSupportedError(
+                    f"message.parts[{index}]: media type {quote(part.media_type)} is not supported; accepted: {accepted}"
+                )
+
+    def _accepts(self, media_type: str) -> bool:
+        return not self._modes.isdisjoint((media_type, media_type.partition("/")[0] + "/*", "*/*"))
+
+
+def _has_extended_card(kind: type[Any]) -> bool:
+    base = next(c for c in kind.__mro__ if c.__name__ == "AgentServicer")
+    return kind.extended_card is not base.extended_card
+
+
+def _bare(media_type: str) -> str:
+    return media_type.partition(";")[0].strip().lower()
+
+
+def _words(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"

@@ -1,0 +1,20 @@
+"""How much an agent takes on."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Times are in seconds. What is over a limit of the caller's is refused with RESOURCE_EXHAUSTED or INVALID_PARAMS."""
+
+    turns: int = 1000  # running or queued at once
+    turns_per_owner: int = 1000
+    queued_messages: int = 16  # of one task, while it is busy
+    inactivity: float = 600.0  # of a turn: without an event for so long, its task fails
+    cancel_grace: float = 5.0  # for a cancelled turn to end by itself
+    parts: int = 1000  # of one message
+    history: int = 100  # messages that a task keeps
+    artifact_parts: int = 100_000  # of one task
+    events_waiting: int = 1000  # of one subscriber, before it is cut off
+    subscribers: int = 1000  # of one task
+    webhooks: int = 32  # of one task

@@ -1,0 +1,446 @@
+"""AgentServicer: the eleven operations over an executor, a store, a broadcaster and a webhook sender."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from google.protobuf.empty_pb2 import Empty
+
+from .. import errors
+from ..caller import Caller, caller
+from ..context import CallContext
+from ..encoded import Encoded
+from ..generated.a2a_pb2 import (
+    TASK_STATE_SUBMITTED,
+    AgentCard,
+    AgentSkill,
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    SendMessageRequest,
+    SendMessageResponse,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    Task,
+    TaskPushNotificationConfig,
+    TaskState,
+    TaskStatus,
+)
+from ..generated.a2a_pb2_grpc import A2AServiceServicer
+from . import about
+from .lifecycle import TERMINAL, now, with_history
+from .limits import Limits
+from .push import PushSender
+from .push_policy import PushPolicy
+from .runner import LiveTask, Running, not_cancelable
+from .store import MemoryStore, Position, Query, Scope, TaskStore
+from .turn import Turn, agent_message
+
+DEFAULT_PAGE = 50
+
+
+class AgentServicer(A2AServiceServicer):
+    """Write `execute`; the protocol is done for you. What can be set about an agent are class attributes.
+
+        class Echo(AgentServicer):
+            '''Says it again.'''
+
+            async def execute(self, turn: Turn) -> None:
+                await turn.add_artifact("echo", turn.text)
+
+    Optional: `answer` replies without a task, `cancel` stops work in the agent's own way, `extended_card` shows more to
+    authenticated callers. A subclass with an `__init__` of its own calls `super().__init__()`.
+    """
+
+    name: ClassVar[str] = ""
+    description: ClassVar[str] = ""
+    version: ClassVar[str] = "1.0.0"
+    skills: ClassVar[Sequence[AgentSkill]] = ()
+    input_modes: ClassVar[Sequence[str]] = ("text/plain",)
+    output_modes: ClassVar[Sequence[str]] = ("text/plain",)
+    limits: ClassVar[Limits] = Limits()
+    push: ClassVar[PushPolicy | None] = None
+    push_before_reply: ClassVar[float] = 0.0
+    anonymous_extended_card: ClassVar[bool] = False
+    check_input_modes: ClassVar[bool] = True
+
+    def __init__(self, *, store: TaskStore | None = None) -> None:
+        self.store: TaskStore = store or MemoryStore()
+        self._lives: dict[tuple[Scope, str], LiveTask] = {}
+        self._turns: dict[Scope, int] = {}
+        self._sender = PushSender(self.push) if self.push else None
+        self._modes: about.Modes | None = None
+
+    # What an author writes.
+
+    async def execute(self, turn: Turn) -> None:
+        """One turn of the agent. How it ends decides the state of its task: requirements in the guide on turns."""
+        raise NotImplementedError
+
+    async def answer(self, turn: Turn) -> Message | str | None:
+        """Runs before a task exists; a Message or text is the whole reply, None goes on to `execute`."""
+
+    async def cancel(self, turn: Turn) -> None:
+        """Runs when a running turn is to be cancelled, before its coroutine is. Raise TaskNotCancelableError to refuse."""
+
+    async def extended_card(self, caller: Caller) -> AgentCard | None:
+        """The card for an authenticated caller."""
+        return None
+
+    @property
+    def card(self) -> AgentCard:
+        """Derived from the class; override it to say something else."""
+        return about.card(self)
+
+    # The operations.
+
+    async def SendMessage(self, request: SendMessageRequest, context: Any) -> SendMessageResponse:
+        turn, scope = self._turn(request, context), _scope(request.tenant)
+        if (reply := await self._reply(turn)) is not None:
+            return SendMessageResponse(message=reply)
+        live, running = await self._start(turn, scope)
+        if not request.configuration.return_immediately:
+            await running.settled
+            await self._first_delivery(live)
+        response = SendMessageResponse(task=live.task)
+        with_history(response.task, _history_length(request.configuration))
+        return response
+
+    async def SendStreamingMessage(
+        self, request: SendMessageRequest, context: Any
+    ) -> AsyncGenerator[StreamResponse | Encoded, None]:
+        turn, scope = self._turn(request, context), _scope(request.tenant)
+        if (reply := await self._reply(turn)) is not None:
+            yield StreamResponse(message=reply)
+            return
+        live, running = await self._start(turn, scope)
+        subscriber = self._subscribe(live)
+        running.streams.append(subscriber)
+        yield _snapshot(live.task, _history_length(request.configuration))
+        async for event in subscriber.events():
+            yield event
+        self._release(live)
+
+    async def GetTask(self, request: GetTaskRequest, context: Any) -> Task:
+        stored = await self.store.read(_scope(request.tenant), request.id)
+        if stored is None:
+            raise _not_found(request.id)
+        return with_history(stored.task, _history_length(request))
+
+    async def ListTasks(self, request: ListTasksRequest, context: Any) -> ListTasksResponse:
+        size = request.page_size if request.HasField("page_size") else DEFAULT_PAGE
+        page = await self.store.list(_scope(request.tenant), _query(request, size))
+        response = ListTasksResponse(
+            tasks=page.tasks, page_size=size, total_size=page.total, next_page_token=_token(page.next)
+        )
+        for task in response.tasks:
+            with_history(task, _history_length(request))
+            if not request.include_artifacts:
+                del task.artifacts[:]
+        return response
+
+    async def CancelTask(self, request: CancelTaskRequest, context: Any) -> Task:
+        live = await self._live(_scope(request.tenant), request.id)
+        if live.terminal:
+            raise not_cancelable(live.task)
+        overridden = type(self).cancel is not AgentServicer.cancel
+        await live.cancel(self.cancel if overridden else None, request)
+        return _copy(live.task)
+
+    async def SubscribeToTask(
+        self, request: SubscribeToTaskRequest, context: Any
+    ) -> AsyncGenerator[StreamResponse | Encoded, None]:
+        live = await self._live(_scope(request.tenant), request.id)
+        if live.terminal:
+            state = TaskState.Name(live.task.status.state)
+            raise errors.UnsupportedOperationError(
+                f"Task {request.id} has ended ({state}): nothing will follow; read it with GetTask",
+                metadata={"taskId": request.id, "state": state},
+            )
+        subscriber = self._subscribe(live)
+        yield _snapshot(live.task, None)
+        async for event in subscriber.events():
+            yield event
+        self._release(live)
+
+    async def CreateTaskPushNotificationConfig(
+        self, request: TaskPushNotificationConfig, context: Any
+    ) -> TaskPushNotificationConfig:
+        scope = _scope(request.tenant)
+        self._check_config(request, "")
+        await self._existing(scope, request.task_id)
+        return await self._put_config(scope, request)
+
+    async def GetTaskPushNotificationConfig(
+        self, request: GetTaskPushNotificationConfigRequest, context: Any
+    ) -> TaskPushNotificationConfig:
+        for config in await self._configs(_scope(request.tenant), request.task_id):
+            if config.id == request.id:
+                return config
+        raise errors.TaskNotFoundError(
+            f"Task {request.task_id} has no push notification config {request.id}",
+            metadata={"taskId": request.task_id, "configId": request.id},
+        )
+
+    async def ListTaskPushNotificationConfigs(
+        self, request: ListTaskPushNotificationConfigsRequest, context: Any
+    ) -> ListTaskPushNotificationConfigsResponse:
+        found = sorted(await self._configs(_scope(request.tenant), request.task_id), key=lambda config: config.id)
+        rest = [config for config in found if config.id > request.page_token]
+        page = rest[: request.page_size or None]
+        following = page[-1].id if len(page) < len(rest) else ""
+        return ListTaskPushNotificationConfigsResponse(configs=page, next_page_token=following)
+
+    async def DeleteTaskPushNotificationConfig(
+        self, request: DeleteTaskPushNotificationConfigRequest, context: Any
+    ) -> Empty:
+        scope = _scope(request.tenant)
+        await self._existing(scope, request.task_id)
+        await self.store.delete_config(scope, request.task_id, request.id)
+        if self._sender:
+            self._sender.forget(request.task_id, request.id)
+        if live := self._lives.get((scope, request.task_id)):
+            live.configs.pop(request.id, None)
+        return Empty()
+
+    async def GetExtendedAgentCard(self, request: GetExtendedAgentCardRequest, context: Any) -> AgentCard:
+        who = caller.get()
+        if not who.name and not self.anonymous_extended_card:
+            raise errors.UnauthenticatedError("The extended card is for authenticated callers")
+        found = await self.extended_card(who)
+        if found is None:
+            raise errors.ExtendedAgentCardNotConfiguredError
+        return found
+
+    # Sending.
+
+    def _turn(self, request: SendMessageRequest, context: CallContext) -> Turn:
+        self._check_message(request.message)
+        remaining = context.time_remaining()
+        deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
+        return Turn(request, caller=caller.get(), extensions=context.extensions, deadline=deadline)
+
+    async def _reply(self, turn: Turn) -> Message | None:
+        """The bare message of an agent that overrides `answer`; a message for a task that exists is never one."""
+        if type(self).answer is AgentServicer.answer or turn.message.task_id:
+            return None
+        said = await self.answer(turn)
+        if said is None:
+            return None
+        reply = agent_message(said)
+        reply.context_id = reply.context_id or turn.message.context_id or str(uuid4())
+        return reply
+
+    async def _start(self, turn: Turn, scope: Scope) -> tuple[LiveTask, Running]:
+        if turn.request.configuration.HasField("task_push_notification_config"):
+            config = turn.request.configuration.task_push_notification_config
+            self._check_config(config, "configuration.task_push_notification_config.")
+        if turn.message.reference_task_ids:
+            turn.referenced = await self._referenced(scope, turn.message.reference_task_ids)
+        continued = bool(turn.message.task_id)
+        live = await (self._continued(turn, scope) if continued else self._new(turn, scope))
+        await self._inline_config(turn, scope, live)
+        kept = not continued or not live.busy
+        if continued and kept:
+            await live.keep(turn.message)
+        self._count(scope)
+        try:
+            return live, live.send(turn, kept=kept)
+        except errors.A2AError:
+            self._turn_over(scope)
+            raise
+
+    async def _new(self, turn: Turn, scope: Scope) -> LiveTask:
+        message = turn.message
+        self._check_room(scope)
+        message.context_id = message.context_id or str(uuid4())
+        message.task_id = str(uuid4())
+        status = TaskStatus(state=TASK_STATE_SUBMITTED, timestamp=now())
+        task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
+        await self.store.create(scope, task)
+        return self._adopt(scope, task, 0, {})
+
+    async def _continued(self, turn: Turn, scope: Scope) -> LiveTask:
+        message = turn.message
+        live = await self._live(scope, message.task_id)
+        if message.context_id not in ("", live.task.context_id):
+            wrong = errors.Violation("message.context_id", f"task {message.task_id} belongs to another context")
+            raise errors.InvalidParamsError([wrong])
+        if live.terminal:
+            state = TaskState.Name(live.task.status.state)
+            raise errors.UnsupportedOperationError(
+                f"Task {message.task_id} has ended ({state}); send the message without taskId for a new task",
+                metadata={"taskId": message.task_id, "state": state},
+            )
+        self._check_room(scope)
+        message.context_id = live.task.context_id
+        return live
+
+    async def _inline_config(self, turn: Turn, scope: Scope, live: LiveTask) -> None:
+        """Registers the webhook before execution starts, so that it misses nothing."""
+        if turn.request.configuration.HasField("task_push_notification_config"):
+            config = TaskPushNotificationConfig()
+            config.CopyFrom(turn.request.configuration.task_push_notification_config)
+            config.task_id = live.task.id
+            await self._put_config(scope, config)
+
+    async def _referenced(self, scope: Scope, ids: Sequence[str]) -> list[Task]:
+        found = [await self.store.read(scope, id) for id in list(dict.fromkeys(ids))[:100]]
+        return [stored.task for stored in found if stored]
+
+    def _check_message(self, message: Message) -> None:
+        if len(message.parts) > self.limits.parts:
+            wrong = errors.Violation("message.parts", f"has {len(message.parts)} parts; at most {self.limits.parts}")
+            raise errors.InvalidParamsError([wrong])
+        if self.check_input_modes and any(part.media_type for part in message.parts):
+            self._modes = self._modes or about.Modes(self.card)
+            self._modes.check(message)
+
+    # Live tasks.
+
+    async def _live(self, scope: Scope, id: str) -> LiveTask:
+        """The task that something happens to, from the store where nothing did; TaskNotFound outside the scope."""
+        if (live := self._lives.get((scope, id))) is not None:
+            return live
+        stored = await self.store.read(scope, id)
+        if stored is None:
+            raise _not_found(id)
+        configs = {c.id: c for c in await self.store.configs(scope, id)} if self._sender else {}
+        return self._lives.get((scope, id)) or self._adopt(scope, stored.task, stored.version, configs)
+
+    def _adopt(self, scope: Scope, task: Task, version: int, configs: dict[str, Any]) -> LiveTask:
+        live = LiveTask(
+            scope,
+            task,
+            version,
+            store=self.store,
+            execute=self.execute,
+            deliver=self._deliver,
+            limits=self.limits,
+            released=self._release,
+            turn_over=self._turn_over,
+        )
+        live.configs = configs
+        if task.status.state not in TERMINAL:
+            self._lives[scope, task.id] = live
+        return live
+
+    def _release(self, live: LiveTask) -> None:
+        if live.idle:
+            self._lives.pop((live.scope, live.task.id), None)
+
+    def _subscribe(self, live: LiveTask) -> Any:
+        if len(live.topic) >= self.limits.subscribers:
+            raise errors.ResourceExhaustedError("Too many streams follow this task")
+        return live.topic.subscribe()
+
+    async def _existing(self, scope: Scope, id: str) -> None:
+        if (scope, id) not in self._lives and await self.store.read(scope, id) is None:
+            raise _not_found(id)
+
+    # Limits on turns.
+
+    def _check_room(self, scope: Scope) -> None:
+        if sum(self._turns.values()) >= self.limits.turns:
+            raise errors.ResourceExhaustedError("The agent is busy; try again later")
+        if self._turns.get(scope, 0) >= self.limits.turns_per_owner:
+            raise errors.ResourceExhaustedError("You have too many messages under way; try again later")
+
+    def _count(self, scope: Scope) -> None:
+        self._turns[scope] = self._turns.get(scope, 0) + 1
+
+    def _turn_over(self, scope: Scope) -> None:
+        left = self._turns.get(scope, 1) - 1
+        if left > 0:
+            self._turns[scope] = left
+        else:
+            self._turns.pop(scope, None)
+
+    # Webhooks.
+
+    def _check_config(self, config: TaskPushNotificationConfig, path: str) -> None:
+        assert self.push is not None  # the card declares the capability only then
+        if violations := self.push.violations(config, path):
+            raise errors.InvalidParamsError(violations)
+
+    async def _put_config(self, scope: Scope, config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+        made = TaskPushNotificationConfig()
+        made.CopyFrom(config)
+        made.id = made.id or str(uuid4())
+        existing = {c.id for c in await self.store.configs(scope, made.task_id)}
+        if made.id not in existing and len(existing) >= self.limits.webhooks:
+            raise errors.ResourceExhaustedError(f"A task has at most {self.limits.webhooks} webhooks")
+        await self.store.put_config(scope, made)
+        if live := self._lives.get((scope, made.task_id)):
+            live.configs[made.id] = made
+        return made
+
+    async def _configs(self, scope: Scope, task_id: str) -> Sequence[TaskPushNotificationConfig]:
+        await self._existing(scope, task_id)
+        return await self.store.configs(scope, task_id)
+
+    def _deliver(self, live: LiveTask, event: Encoded) -> None:
+        if self._sender:
+            live.deliveries = [self._sender.deliver(config, event) for config in live.configs.values()]
+
+    async def _first_delivery(self, live: LiveTask) -> None:
+        waiting = [attempt for attempt in live.deliveries if attempt is not None]
+        if self.push_before_reply and waiting:
+            await asyncio.wait(waiting, timeout=self.push_before_reply)
+
+
+def _scope(tenant: str) -> Scope:
+    return Scope(tenant, caller.get().name)
+
+
+def _not_found(id: str) -> errors.TaskNotFoundError:
+    return errors.TaskNotFoundError(f"Task {id[:100]} not found", metadata={"taskId": id[:100]})
+
+
+def _history_length(holder: Any) -> int | None:
+    return holder.history_length if holder.HasField("history_length") else None
+
+
+def _copy(task: Task) -> Task:
+    copy = Task()
+    copy.CopyFrom(task)
+    return copy
+
+
+def _snapshot(task: Task, history_length: int | None) -> StreamResponse:
+    snapshot = StreamResponse(task=task)
+    with_history(snapshot.task, history_length)
+    return snapshot
+
+
+def _query(request: ListTasksRequest, size: int) -> Query:
+    since = request.status_timestamp_after.ToNanoseconds() if request.HasField("status_timestamp_after") else 0
+    return Query(size, request.context_id, request.status, since, _position(request.page_token))
+
+
+def _token(position: Position | None) -> str:
+    if position is None:
+        return ""
+    return base64.urlsafe_b64encode(f"{position.timestamp}:{position.id}".encode()).decode().rstrip("=")
+
+
+def _position(token: str) -> Position | None:
+    """Where a page begins. The token holds what the list is ordered by, so it survives changes (X-LIST-5)."""
+    if not token:
+        return None
+    try:
+        timestamp, _, id = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode().partition(":")
+        return Position(int(timestamp), id)
+    except (binascii.Error, ValueError):
+        wrong = errors.Violation("page_token", "is not a nextPageToken of an earlier page")
+        raise errors.InvalidParamsError([wrong]) from None

@@ -1,0 +1,164 @@
+"""Every snippet of the README is run, against the agent that the README makes."""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+PYTHON = [text for language, text in BLOCKS if language == "python"]
+SHELL = [text for language, text in BLOCKS if language == "sh"]
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class Running:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.http, self.grpc = folder, free_port(), free_port()
+        source = PYTHON[0].replace("run(Echo())", f"run(Echo(), http_port={self.http}, grpc_port={self.grpc})")
+        (folder / "echo.py").write_text(source)
+        self.process = subprocess.Popen([sys.executable, "echo.py"], cwd=folder, stderr=subprocess.PIPE, text=True)
+        wait_for(self.http, self.process)
+
+    def moved(self, text: str) -> str:
+        """A snippet, with this agent's ports in place of the default ones."""
+        return text.replace("localhost:8000", f"127.0.0.1:{self.http}").replace(
+            "localhost:50051", f"127.0.0.1:{self.grpc}"
+        )
+
+    def shell(self, text: str) -> str:
+        done = subprocess.run(
+            ["bash", "-euc", self.moved(text)],
+            cwd=self.folder,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+def wait_for(port: int, process: "subprocess.Popen[str]") -> None:
+    for _ in range(200):
+        with socket.socket() as sock:
+            sock.settimeout(0.1)
+            if sock.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+        break
+    raise AssertionError(f"the agent did not start: {process.stderr and process.stderr.read()}")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    agent = Running(tmp_path_factory.mktemp("readme"))
+    yield agent
+    agent.process.send_signal(signal.SIGTERM)
+    assert agent.process.wait(15) == 0
+    assert agent.process.stderr
+    assert agent.process.stderr.read() == ""
+    agent.process.stderr.close()
+
+
+def snippet(beginning: str) -> str:
+    (found,) = [text for text in SHELL if text.startswith(beginning)]
+    return found
+
+
+def needs(*programs: str) -> None:
+    for program in programs:
+        if not shutil.which(program, path=ENVIRONMENT["PATH"]):
+            pytest.skip(f"{program} is not installed")
+
+
+def test_grpcurl(running: Running) -> None:
+    needs("grpcurl")
+    assert '"text": "hello"' in running.shell(snippet("grpcurl -plaintext -d"))
+
+
+def test_curl(running: Running) -> None:
+    needs("curl")
+    answers = running.shell(snippet("curl"))
+    assert answers.count('"parts":[{"text":"hello"}]') == 2
+    assert '"name":"Echo"' in answers
+
+
+def test_generated_client(running: Running) -> None:
+    needs("grpcurl")
+    pytest.importorskip("grpc_tools")
+    running.shell(snippet("grpcurl -plaintext -protoset-out"))
+    assert {"a2a_pb2.py", "a2a_pb2_grpc.py"} <= {path.name for path in running.folder.iterdir()}
+
+
+def test_stub(running: Running) -> None:
+    client = running.moved(next(text for text in PYTHON if "A2AServiceStub(channel)" in text))
+    done = subprocess.run([sys.executable, "-c", client], capture_output=True, text=True, timeout=30)
+    assert 'text: "hello"' in done.stdout, done.stderr
+
+
+def test_interceptor_and_mounts(running: Running) -> None:
+    names: dict[str, object] = {}
+    for text in PYTHON:
+        if "class Token" in text or "def two" in text:
+            exec(text, names)
+    sys.path.insert(0, str(running.folder))
+    try:
+        from echo import Echo  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+
+    async def use() -> None:
+        await names["guarded"](Echo())  # type: ignore[operator]
+        async with names["two"](Echo(), Echo()) as server:  # type: ignore[operator]
+            assert [agent.mount.prefix for agent in server.agents] == ["/first", "/second"]
+
+    asyncio.run(use())
+
+
+def test_serve(running: Running) -> None:
+    pytest.importorskip("typer")
+    ports = [free_port(), free_port()]
+    command = snippet("a2a-grpc").strip() + f" --http-port {ports[0]} --grpc-port {ports[1]}"
+    process = subprocess.Popen(
+        ["bash", "-c", f"exec {command}"], cwd=running.folder, env=ENVIRONMENT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_for(ports[0], process)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0, errors
+
+
+def test_the_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text())) - {"is"}
+    assert {"demo", "test"} <= named
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_every_snippet_is_known() -> None:
+    """A new snippet needs a test here."""
+    beginnings = ("make demo", "pip install", "a2a-grpc", "grpcurl", "curl")
+    assert all(text.startswith(beginnings) for text in SHELL)
+    assert len(PYTHON) == 4
