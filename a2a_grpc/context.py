@@ -39,17 +39,15 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
     version = "1.0"
     extensions: tuple[str, ...] = ()  # the activated ones
     echo: tuple[Metadatum, ...] = ()  # tells the client so; in the initial metadata and, on gRPC, in the trailing too
+    _ending: errors.A2AError | None = None
+    _status_code: StatusCode | None = None
+    _details = ""
+    _aborted = _finished = _cancelled = False
 
     def __init__(self) -> None:
         self.initial: list[Metadatum] = []
         self.trailing: list[Metadatum] = []
         self.task = asyncio.current_task()
-        self._ending: errors.A2AError | None = None
-        self._status_code: StatusCode | None = None
-        self._details = ""
-        self._aborted = False
-        self._finished = False
-        self._cancelled = False
         self._callbacks: list[Callable[[Any], None]] = []
 
     # What a binding knows.

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from .behaviors import streamed, unary
+from .behaviors import RpcHandler, streamed, unary
 from .card import CAPABILITY, REFUSAL, declared_extensions, offers, required_extensions
 from .context import CallContext, Metadatum
 from .errors import (
@@ -25,7 +25,6 @@ from .errors import (
 )
 from .generated.a2a_pb2 import AgentCard
 from .generated.a2a_pb2_grpc import A2AServiceServicer
-from .inprocess import RpcHandler
 from .methods import Method, methods
 from .service_parameters import (
     EXTENSIONS,

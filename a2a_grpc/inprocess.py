@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, TypeAlias
 import grpc
 import grpc.aio
 
-from .behaviors import streamed, unary
+from .behaviors import RpcHandler, streamed, unary
 from .context import CallContext, CallError
 from .encoded import Encoded
 from .errors import InvalidAgentResponseError, MethodNotFoundError, UnavailableError, log, nearest
 from .methods import Method
 
-RpcHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Lookup: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[RpcHandler | None]]"
 
 
@@ -48,7 +47,9 @@ class InProcessServer:
         """One response. Raises CallError; lets CancelledError of the client through."""
         cancelled = True
         try:
-            response = await (await self._unary_behavior(method, context))(request, context)
+            handler: Any = self._handlers[method.path]
+            behavior = await self._unary_behavior(method, context) if self._intercepted else handler.unary_unary
+            response = await behavior(request, context)
             self._verdict(method, response, context)
             cancelled = False
             return response
@@ -99,7 +100,7 @@ class InProcessServer:
 
     async def _unary_behavior(self, method: Method, context: CallContext) -> Callable[..., Awaitable[Any]]:
         handler = await self._handler(method, context)
-        return unary(handler.unary_unary) if self._intercepted else handler.unary_unary
+        return unary(handler.unary_unary)
 
     async def _stream_behavior(self, method: Method, context: CallContext) -> Callable[..., Any]:
         handler = await self._handler(method, context)

@@ -17,6 +17,8 @@ def check_version(given: Sequence[str], served: str, policy: VersionPolicy) -> N
 
     Only major.minor count. An absent or empty version is read from the name called (infer), or as 0.3 (strict).
     """
+    if given == [served]:
+        return
     asked = _single(given)
     if asked == served or (not asked and policy == "infer"):
         return

@@ -12,11 +12,12 @@ from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio as health_aio
 
+from ..behaviors import RpcHandler
 from ..context import STATUS_DETAILS, CallContext, CallError, Metadatum, grpc_code
 from ..encoded import wire
 from ..errors import MethodNotFoundError, with_error_info
 from ..handlers import decoder
-from ..inprocess import InProcessServer, RpcHandler, unknown_method
+from ..inprocess import InProcessServer, unknown_method
 from ..methods import A2A_SERVICE, Method, methods
 from .reflection import add_reflection
 from .write_watch import WriteWatch

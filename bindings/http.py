@@ -125,9 +125,7 @@ def _too_large(limits: HttpLimits) -> TooLargeError:
 
 
 async def send(request: web.BaseRequest, response: web.Response, limits: HttpLimits) -> web.Response:
-    """Sends a response whose reader may be slow; a reader that takes nothing for too long is cut off."""
-    if not isinstance(response.body, bytes) or len(response.body) < LARGE_RESPONSE:
-        return response
+    """Sends a large response, whose reader may be slow; one that takes too long is cut off."""
     try:
         async with asyncio.timeout(limits.write_timeout):
             await prepare(request, response)

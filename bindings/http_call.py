@@ -14,7 +14,7 @@ from ..errors import A2AError, DeadlineExceededError, to_status
 from ..inprocess import InProcessServer
 from ..methods import Method
 from .event_stream import EventStream
-from .http import HttpContext, HttpLimits, error_headers, metadata_headers, send
+from .http import LARGE_RESPONSE, HttpContext, HttpLimits, error_headers, metadata_headers, send
 from .sse import error_frame, frame
 
 
@@ -69,7 +69,8 @@ class HttpCalls:
         headers = {"Content-Type": form.media_type}
         if context.echo or context.initial or context.trailing:
             headers |= metadata_headers((*context.echo, *context.initial, *context.trailing))
-        return await send(request, web.Response(body=body, headers=headers), self.limits)
+        response = web.Response(body=body, headers=headers)
+        return response if len(body) < LARGE_RESPONSE else await send(request, response, self.limits)
 
     async def _stream(
         self, request: web.BaseRequest, method: Method, message: object, context: HttpContext, form: Form

@@ -75,21 +75,22 @@ class Site:
     def __init__(self, agents: Sequence[AgentSite], ready: Callable[[], bool]) -> None:
         self._agents = sorted(agents, key=lambda agent: -len(agent.prefix))
         self._ready = ready
+        self._own = {"/healthz": self._health, "/readyz": self._readiness}
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         path = _path(request)
+        if (own := self._own.get(path)) is not None:
+            return own()
         for agent in self._agents:
             if agent.owns(path):
-                health = self._health(path) if path.endswith("z") else None
-                return health or await agent.answer(request, path)
-        return self._health(path) or self._nothing(path)
+                return await agent.answer(request, path)
+        return self._nothing(path)
 
-    def _health(self, path: str) -> web.Response | None:
-        if path == "/healthz":
-            return web.Response(text="ok\n")
-        if path == "/readyz":
-            return web.Response(text="ready\n") if self._ready() else web.Response(status=503, text="draining\n")
-        return None
+    def _health(self) -> web.Response:
+        return web.Response(text="ok\n")
+
+    def _readiness(self) -> web.Response:
+        return web.Response(text="ready\n") if self._ready() else web.Response(status=503, text="draining\n")
 
     def _nothing(self, path: str) -> web.Response:
         prefixes = ", ".join(sorted(agent.prefix for agent in self._agents))

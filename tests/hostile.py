@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -27,6 +28,9 @@ FAMILIES = (*hostile_http.FAMILIES, *hostile_grpc.CALL_FAMILIES, *hostile_grpc.F
 AT_ONCE = 24
 PATIENCE = 0.15  # seconds for bytes that need no answer
 LONGEST = 15.0  # seconds until a request hangs
+
+OURS = re.compile("(WARNING|ERROR|CRITICAL) (a2a_grpc|aiohttp|asyncio)")
+ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # memory in use is measured, not how threads spread it
 
 STATUSES = {200, 400, 404, 405, 408, 413, 415, 503, 504}
 CODES = {
@@ -160,8 +164,9 @@ class Target:
 async def target() -> AsyncIterator[Target]:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.hostile_server", cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, limit=1 << 20
-    )
+        sys.executable, "-m", "tests.hostile_server",
+        cwd=ROOT, env={**os.environ, **ONE_ARENA}, stdin=pipe, stdout=pipe, stderr=pipe, limit=1 << 20,
+    )  # fmt: skip
     started = Target(process, 0, 0)
     reading = asyncio.create_task(_read_log(process, started.log))
     try:
@@ -182,6 +187,27 @@ async def _read_log(process: asyncio.subprocess.Process, log: list[str]) -> None
     assert process.stderr
     async for line in process.stderr:
         log.append(line.decode("utf-8", "replace").rstrip())
+
+
+class Siege(NamedTuple):
+    """The same requests sent twice to one server: what was wrong, and how the server was before and after each time."""
+
+    findings: list[Finding]
+    answered: list[list[str]]
+    states: list[dict[str, int]]
+    log: list[str]
+
+
+async def siege(seed: int, count: int) -> Siege:
+    async with target() as where:
+        answered = [await where.answers()]
+        states = [await where.state()]
+        findings = []
+        for _ in range(2):
+            findings += await run(where, seed, count)
+            states.append(await where.settled(states[0]))
+            answered.append(await where.answers())
+    return Siege(findings, answered, states, [line for line in where.log if OURS.match(line)])
 
 
 async def run(where: Target, seed: int, count: int) -> list[Finding]:

@@ -28,7 +28,7 @@ PURE_BINDINGS = [
     "bindings.v0_3.convert*",
 ]
 FACTS = ["generated.*", "errors", "methods"]
-PURE = [*FACTS, "validation", "service_parameters", "card", "encoded", *PURE_BINDINGS]
+PURE = [*FACTS, "caller", "validation", "service_parameters", "card", "encoded", *PURE_BINDINGS]
 CALL = ["context", "behaviors", "handlers", "inprocess"]
 
 MAY_IMPORT = {
@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "errors": [],
     "methods": ["generated.*"],
     "ports": [],
+    "caller": [],
     "validation": ["errors"],
     "service_parameters": ["errors"],
     **{name: [*FACTS, *PURE_BINDINGS] for name in PURE_BINDINGS},
@@ -44,7 +45,7 @@ MAY_IMPORT = {
     "card": PURE,
     "context": ["errors"],
     "behaviors": ["context"],
-    "handlers": [*PURE, "context", "behaviors", "inprocess"],
+    "handlers": [*PURE, "context", "behaviors"],
     "inprocess": [*PURE, "context", "behaviors"],
     "options": ["errors", "generated.*", "service_parameters"],
     "bindings.*": [*PURE, *CALL, "bindings.*"],
@@ -75,6 +76,7 @@ ONLY_IN = {
         "server",
         "client.*",
         "tasks.push*",
+        "tasks.webhook_receiver",
     ],
     "orjson": ["bindings.json_text"],
     "typer": ["cli.commands"],

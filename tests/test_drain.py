@@ -15,7 +15,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from lab import artifact, card, reply, send
-from wires import BINDINGS, grpc_fault, sse_events, wire
+from wires import BINDINGS, All, grpc_fault, sse_events, wire
 
 from a2a_grpc import Server
 from a2a_grpc.generated import a2a_pb2 as pb
@@ -117,38 +117,32 @@ async def test_an_sse_stream_ends_with_an_error_event_and_the_end_of_the_body() 
 
 
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
-@pytest.mark.parametrize("binding", BINDINGS)
 async def test_br_31_stop_returns_after_the_cleanup_of_its_handlers(
-    binding: str, method: str, caplog: pytest.LogCaptureFixture
+    method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A handler has a 1 s `finally`, after an abort, or after the stream is ended for it."""
     servicer = Held(cleaning=1.0)
-    async with Server(servicer, http_port=0, grpc_port=0) as server:
-        client = await wire(binding, server)
-        call = asyncio.create_task(client.call(method, send("abort")))
-        await entered(servicer, 1)
+    async with Server(servicer, http_port=0, grpc_port=0) as server, All(server) as clients:
+        calls = [asyncio.create_task(client.call(method, send("abort"))) for client in clients.wires]
+        await entered(servicer, 3)
         await server.stop(3)
-        assert servicer.cleaned == 1
-        outcome = await call
-        assert outcome.fault
-        assert outcome.fault.reason == ("FAILED_PRECONDITION" if method == "SendMessage" else "UNAVAILABLE")
-        await client.close()
+        assert servicer.cleaned == 3
+        for outcome in await asyncio.gather(*calls):
+            assert outcome.fault
+            assert outcome.fault.reason == ("FAILED_PRECONDITION" if method == "SendMessage" else "UNAVAILABLE")
     assert not caplog.records
 
 
-@pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_call_that_is_cancelled_at_the_deadline_cleans_up_before_stop_returns(
-    binding: str, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     servicer = Held(cleaning=0.1)
-    async with Server(servicer, http_port=0, grpc_port=0) as server:
-        client = await wire(binding, server)
-        call = asyncio.create_task(client.call("SendMessage", send("x")))
-        await entered(servicer, 1)
+    async with Server(servicer, http_port=0, grpc_port=0) as server, All(server) as clients:
+        calls = [asyncio.create_task(client.call("SendMessage", send("x"))) for client in clients.wires]
+        await entered(servicer, 3)
         await server.stop(0.2)
-        assert servicer.cleaned == 1
-        await asyncio.gather(call, return_exceptions=True)
-        await client.close()
+        assert servicer.cleaned == 3
+        await asyncio.gather(*calls, return_exceptions=True)
     assert not caplog.records
 
 
@@ -255,7 +249,7 @@ async def _grpc(call: Any) -> Any:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_br_14_a_server_ends_in_time_whatever_is_open_and_whatever_hangs(number: signal.Signals) -> None:
-    deadline = 2.0
+    deadline = 1.5
     process = Process()
     await process.start(deadline)
     idle = [await asyncio.open_connection("127.0.0.1", process.http_port) for _ in range(10)]
@@ -284,7 +278,7 @@ async def test_br_14_a_server_ends_in_time_whatever_is_open_and_whatever_hangs(n
     assert time.monotonic() - started < deadline + 1
     await asyncio.gather(*calls, return_exceptions=True)
     assert code == 0
-    assert log == "INFO a2a_grpc: draining, for 2.0 seconds at most\n"
+    assert log == "INFO a2a_grpc: draining, for 1.5 seconds at most\n"
 
 
 async def test_a_second_signal_ends_the_process_at_once() -> None:

@@ -157,7 +157,7 @@ async def test_a_port_in_use_is_refused_with_its_holder(options: dict[str, int],
         with pytest.raises(PortError) as caught:
             await Server(Lab(), **{"http_port": 0, "grpc_port": 0, **dict.fromkeys(options, port)}).start()
     finally:
-        await holder.communicate()
+        await holder.communicate(b"")
     what = "HTTP" if "http_port" in options else "gRPC"
     assert f"127.0.0.1:{port} ({what})" in str(caught.value)
     assert f"process {holder.pid} (" in str(caught.value)

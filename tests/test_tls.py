@@ -52,7 +52,7 @@ class Authority:
         subject = x509.Name(
             [
                 x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Example"),
-                x509.NameAttribute(NameOID.COMMON_NAME, name),
+                *([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else []),
             ]
         )
         builder = self._builder(subject, key)
@@ -69,7 +69,7 @@ class Authority:
         )
 
     def _written(self, name: str, builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> Pair:
-        pair = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        pair = Pair(self._folder / f"{name}-.pem", self._folder / f"{name}-.key")
         signed = builder.sign(self._key, hashes.SHA256())
         pair.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         pair.key.write_bytes(
@@ -82,12 +82,15 @@ class Authority:
 
 CLIENTS: Mapping[str, list[x509.GeneralName]] = {
     "plain": [],
+    "": [x509.UniformResourceIdentifier("spiffe://example.com/nameless")],
     "named": [
         x509.DNSName("client.example.com"),
         x509.UniformResourceIdentifier("spiffe://example.com/client"),
         x509.RFC822Name("client@example.com"),
         x509.IPAddress(ipaddress.ip_address("192.0.2.1")),
         x509.IPAddress(ipaddress.ip_address("2001:db8::1")),
+        x509.RegisteredID(x509.ObjectIdentifier("1.2.3.4")),
+        x509.DirectoryName(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "directory")])),
     ],
 }
 
@@ -102,7 +105,7 @@ class Certificates:
         return TLS(self.server.certificate, self.server.key, self.ca.certificate if mutual else None)
 
     def channel(self, address: str, client: str | None = None) -> grpc.aio.Channel:
-        own = self.clients[client] if client else None
+        own = self.clients[client] if client is not None else None
         credentials = grpc.ssl_channel_credentials(
             self.ca.certificate.read_bytes(),
             own and own.key.read_bytes(),
@@ -112,7 +115,7 @@ class Certificates:
 
     def context(self, client: str | None = None) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca.certificate)
-        if client:
+        if client is not None:
             context.load_cert_chain(self.clients[client].certificate, self.clients[client].key)
         return context
 
@@ -160,7 +163,7 @@ async def test_the_card_names_https(certificates: Certificates) -> None:
         assert urls == [server.grpc_address, server.http_url + "/", server.http_url]
 
 
-@pytest.mark.parametrize("client", [None, *CLIENTS])
+@pytest.mark.parametrize("client", [None, *CLIENTS], ids=["anonymous", "plain", "nameless", "named"])
 async def test_the_caller_is_the_same_on_every_binding(client: str | None, certificates: Certificates) -> None:
     servicer = Callers()
     tls = certificates.tls(mutual=client is not None)

@@ -108,8 +108,8 @@ class GrpcWire:
                 outcome.messages.append(await call)
         except grpc.aio.AioRpcError as error:
             outcome.fault = grpc_fault(error)
-        outcome.headers = dict(await call.initial_metadata() or ())
-        outcome.trailing = dict(await call.trailing_metadata() or ())
+        outcome.headers = {k: v for k, v in await call.initial_metadata() or ()}
+        outcome.trailing = {k: v for k, v in await call.trailing_metadata() or ()}
         return outcome
 
     async def close(self) -> None:
@@ -189,7 +189,7 @@ class RestWire(HttpWire):
 
 
 def grpc_fault(error: grpc.aio.AioRpcError) -> Fault:
-    details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
+    details = {k: v for k, v in error.trailing_metadata() or ()}.get("grpc-status-details-bin")
     assert details is not None, f"no details: {error}"
     status = Status.FromString(details)
     assert status.code == error.code().value[0]

@@ -42,17 +42,17 @@ class Modes:
         for index, part in enumerate(message.parts):
             if part.media_type and not self._accepts(_bare(part.media_type)):
                 accepted = ", ".join(sorted(self._modes))
-                raise ContentTypeNotSupportedError(
-                    f"message.parts[{index}]: media type {quote(part.media_type)} is not supported; accepted: {accepted}"
-                )
+                what = f"message.parts[{index}]: media type {quote(part.media_type)}"
+                raise ContentTypeNotSupportedError(f"{what} is not supported; accepted: {accepted}")
 
     def _accepts(self, media_type: str) -> bool:
         return not self._modes.isdisjoint((media_type, media_type.partition("/")[0] + "/*", "*/*"))
 
 
 def _has_extended_card(kind: type[Any]) -> bool:
-    base = next(c for c in kind.__mro__ if c.__name__ == "AgentServicer")
-    return kind.extended_card is not base.extended_card
+    """Whether a class has an `extended_card` of its own, above the one that answers with none."""
+    first = next(c for c in kind.__mro__ if "extended_card" in vars(c))
+    return first.__name__ != "AgentServicer"
 
 
 def _bare(media_type: str) -> str:

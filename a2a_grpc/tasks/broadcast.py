@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from ..encoded import Encoded
 from ..errors import A2AError, ResourceExhaustedError
@@ -40,7 +41,8 @@ class Subscriber:
             self.done, self._error = True, error
             self._wake()
 
-    async def events(self) -> AsyncGenerator[Encoded, None]:
+    async def events(self) -> AsyncGenerator[Any, None]:
+        """Each event as `Encoded`. Raises the error that the stream was ended with."""
         try:
             while True:
                 while self._events:

@@ -38,7 +38,7 @@ ALLOWED: dict[int, frozenset[int]] = {
 """From each state, the states that may follow. Terminal states are final. Spec section 3.1 and 4.1.3."""
 
 
-class IllegalTransition(ValueError):
+class IllegalTransitionError(ValueError):
     """A task cannot go from one state to another."""
 
 
@@ -47,11 +47,11 @@ def check_transition(old: int, new: int) -> None:
         return
     names = TaskState.Name(TaskState.ValueType(old)), TaskState.Name(TaskState.ValueType(new))
     why = "it has ended" if old in TERMINAL else "that would go backwards"
-    raise IllegalTransition(f"a task in {names[0]} cannot become {names[1]}: {why}")
+    raise IllegalTransitionError(f"a task in {names[0]} cannot become {names[1]}: {why}")
 
 
 def apply(task: Task, event: StreamResponse, *, most_history: int) -> None:
-    """Changes the task as the event says. Raises IllegalTransition, before anything is changed."""
+    """Changes the task as the event says. Raises IllegalTransitionError, before anything is changed."""
     kind = event.WhichOneof("payload")
     if kind == "status_update":
         _apply_status(task, event.status_update, most_history)
@@ -125,4 +125,4 @@ def _trim(history: "Sequence[Message]", most: int) -> None:
 
 def _check_open(task: Task) -> None:
     if task.status.state in TERMINAL:
-        raise IllegalTransition(f"a task in {TaskState.Name(task.status.state)} cannot change: it has ended")
+        raise IllegalTransitionError(f"a task in {TaskState.Name(task.status.state)} cannot change: it has ended")

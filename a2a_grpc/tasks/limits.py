@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Times are in seconds. What is over a limit of the caller's is refused with RESOURCE_EXHAUSTED or INVALID_PARAMS."""
+    """Times are in seconds. A caller who is over a limit is told RESOURCE_EXHAUSTED, or INVALID_PARAMS."""
 
     turns: int = 1000  # running or queued at once
     turns_per_owner: int = 1000

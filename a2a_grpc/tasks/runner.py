@@ -24,7 +24,7 @@ from ..generated.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 from .broadcast import Subscriber, Topic
-from .lifecycle import INTERRUPTED, TERMINAL, IllegalTransition, apply, now
+from .lifecycle import INTERRUPTED, TERMINAL, IllegalTransitionError, apply, now
 from .limits import Limits
 from .store import Scope, TaskStore
 from .turn import Turn, agent_message
@@ -207,7 +207,7 @@ class LiveTask:
         """An event of the agent."""
         if self.terminal:
             log.warning("task %s: an event of the agent came after its end", self.task.id)
-            raise IllegalTransition("the task has ended: nothing can be added to it")
+            raise IllegalTransitionError("the task has ended: nothing can be added to it")
         await self._write(event)
 
     async def _write(self, event: StreamResponse) -> None:
@@ -236,15 +236,15 @@ class LiveTask:
         if state in TERMINAL:
             self.topic.end()
 
-    async def _end(self, state: "TaskState.ValueType", text: str = "") -> None:
-        status = TaskStatus(state=state, timestamp=now())
+    async def _end(self, state: int, text: str = "") -> None:
+        status = TaskStatus(state=state, timestamp=now())  # type: ignore[arg-type]
         if text:
             status.message.CopyFrom(agent_message(text))
             status.message.task_id, status.message.context_id = self.task.id, self.task.context_id
         update = TaskStatusUpdateEvent(task_id=self.task.id, context_id=self.task.context_id, status=status)
         await self._write(StreamResponse(status_update=update))
 
-    async def _end_surely(self, state: "TaskState.ValueType", text: str) -> None:
+    async def _end_surely(self, state: int, text: str) -> None:
         """Where nobody is left to be told of a failing store but the log."""
         try:
             await self._end(state, text)

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 from uuid import uuid4
 
 from google.protobuf.empty_pb2 import Empty
@@ -38,6 +38,7 @@ from ..generated.a2a_pb2 import (
 )
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
 from . import about
+from .broadcast import Subscriber
 from .lifecycle import TERMINAL, now, with_history
 from .limits import Limits
 from .push import PushSender
@@ -62,17 +63,17 @@ class AgentServicer(A2AServiceServicer):
     authenticated callers. A subclass with an `__init__` of its own calls `super().__init__()`.
     """
 
-    name: ClassVar[str] = ""
-    description: ClassVar[str] = ""
-    version: ClassVar[str] = "1.0.0"
-    skills: ClassVar[Sequence[AgentSkill]] = ()
-    input_modes: ClassVar[Sequence[str]] = ("text/plain",)
-    output_modes: ClassVar[Sequence[str]] = ("text/plain",)
-    limits: ClassVar[Limits] = Limits()
-    push: ClassVar[PushPolicy | None] = None
-    push_before_reply: ClassVar[float] = 0.0
-    anonymous_extended_card: ClassVar[bool] = False
-    check_input_modes: ClassVar[bool] = True
+    name: str = ""
+    description: str = ""
+    version: str = "1.0.0"
+    skills: Sequence[AgentSkill] = ()
+    input_modes: Sequence[str] = ("text/plain",)
+    output_modes: Sequence[str] = ("text/plain",)
+    limits: Limits = Limits()
+    push: PushPolicy | None = None
+    push_before_reply: float = 0.0
+    anonymous_extended_card: bool = False
+    check_input_modes: bool = True
 
     def __init__(self, *, store: TaskStore | None = None) -> None:
         self.store: TaskStore = store or MemoryStore()
@@ -91,7 +92,7 @@ class AgentServicer(A2AServiceServicer):
         """Runs before a task exists; a Message or text is the whole reply, None goes on to `execute`."""
 
     async def cancel(self, turn: Turn) -> None:
-        """Runs when a running turn is to be cancelled, before its coroutine is. Raise TaskNotCancelableError to refuse."""
+        """Runs before the coroutine of a turn is cancelled. Raise TaskNotCancelableError to refuse."""
 
     async def extended_card(self, caller: Caller) -> AgentCard | None:
         """The card for an authenticated caller."""
@@ -118,7 +119,7 @@ class AgentServicer(A2AServiceServicer):
 
     async def SendStreamingMessage(
         self, request: SendMessageRequest, context: Any
-    ) -> AsyncGenerator[StreamResponse | Encoded, None]:
+    ) -> AsyncGenerator[StreamResponse, None]:
         turn, scope = self._turn(request, context), _scope(request.tenant)
         if (reply := await self._reply(turn)) is not None:
             yield StreamResponse(message=reply)
@@ -159,7 +160,7 @@ class AgentServicer(A2AServiceServicer):
 
     async def SubscribeToTask(
         self, request: SubscribeToTaskRequest, context: Any
-    ) -> AsyncGenerator[StreamResponse | Encoded, None]:
+    ) -> AsyncGenerator[StreamResponse, None]:
         live = await self._live(_scope(request.tenant), request.id)
         if live.terminal:
             state = TaskState.Name(live.task.status.state)
@@ -339,7 +340,7 @@ class AgentServicer(A2AServiceServicer):
         if live.idle:
             self._lives.pop((live.scope, live.task.id), None)
 
-    def _subscribe(self, live: LiveTask) -> Any:
+    def _subscribe(self, live: LiveTask) -> Subscriber:
         if len(live.topic) >= self.limits.subscribers:
             raise errors.ResourceExhaustedError("Too many streams follow this task")
         return live.topic.subscribe()
@@ -439,7 +440,9 @@ def _position(token: str) -> Position | None:
     if not token:
         return None
     try:
-        timestamp, _, id = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode().partition(":")
+        timestamp, _, id = (
+            base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode().partition(":")
+        )
         return Position(int(timestamp), id)
     except (binascii.Error, ValueError):
         wrong = errors.Violation("page_token", "is not a nextPageToken of an earlier page")

@@ -1,7 +1,7 @@
 """Turn: what the author of an agent holds while one message is worked on."""
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -26,7 +26,6 @@ from ..generated.a2a_pb2 import (
     StreamResponse,
     Task,
     TaskArtifactUpdateEvent,
-    TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
 )
@@ -43,7 +42,7 @@ class Turn:
     """One message of a client, and the means to answer it.
 
     What goes out is stored, then streamed to everyone who follows the task. An illegal move, such as anything after
-    the task has ended, raises IllegalTransition at once. Ids, roles and timestamps are filled in.
+    the task has ended, raises IllegalTransitionError at once. Ids, roles and timestamps are filled in.
     """
 
     def __init__(
@@ -179,13 +178,11 @@ class Turn:
             raise RuntimeError("there is no task yet: `answer` runs before one exists")
         return self._task
 
-    async def _move(self, state: "TaskState.ValueType", content: Content | None, metadata: Metadata) -> None:
-        status = TaskStatus(state=state, timestamp=now())
+    async def _move(self, state: int, content: Content | None, metadata: Metadata) -> None:
+        status = TaskStatus(state=state, timestamp=now())  # type: ignore[arg-type]
         if content is not None:
             status.message.CopyFrom(agent_message(content))
-        await self._emit(
-            StreamResponse(status_update=TaskStatusUpdateEvent(status=status, metadata=_struct(metadata)))
-        )
+        await self._emit(StreamResponse(status_update=TaskStatusUpdateEvent(status=status, metadata=_struct(metadata))))
 
     async def _put_artifact(self, artifact: Artifact, *, append: bool, last: bool) -> None:
         if self._live.status.state != TASK_STATE_WORKING:
@@ -252,7 +249,6 @@ def agent_message(content: Content | Message) -> Message:
     made.role = ROLE_AGENT
     made.message_id = made.message_id or str(uuid4())
     return made
-
 
 
 def _address(message: Message, task: Task) -> None:

@@ -109,11 +109,9 @@ class _Run:
         before = self.server.cpu_seconds()
         done = load(self.server.port, self._request, self._flight, seconds)
         spent = self.server.cpu_seconds() - before
-        cut_off = self._flight * self._size  # at the end of a run: bytes of answers that are not counted
-        if (
-            done.errors
-            or not 0 <= done.size - done.requests * self._size * (1 - TOLERANCE) <= cut_off + done.size * 2 * TOLERANCE
-        ):
+        uncounted = done.size - done.requests * self._size  # what is cut off at the end of a run
+        unsure = done.size * TOLERANCE
+        if done.errors or not -unsure <= uncounted <= self._flight * self._size + unsure:
             raise RuntimeError(f"{self.server.name}: not the answers of before: {done}, {self._size} bytes each")
         self.times.append(spent / done.requests / self._events * 1e6)
 

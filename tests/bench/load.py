@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc.aio
 
@@ -170,7 +170,7 @@ class _Http:
 class _Grpc:
     """One channel. Messages stay bytes."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: Any) -> None:
         self._channel = channel
 
     async def once(self, request: Request) -> bytes:

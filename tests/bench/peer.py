@@ -12,9 +12,11 @@ from a2a.server.agent_execution.agent_executor import AgentExecutor
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks.inmemory_task_store import InMemoryTaskStore
-from a2a.types import AgentInterface, StreamResponse, Task, a2a_pb2_grpc
+from a2a.types import a2a_pb2_grpc
 from starlette.applications import Starlette
 from uvloop import new_event_loop
+
+from a2a_grpc.generated.a2a_pb2 import AgentInterface, StreamResponse, Task
 
 from . import messages
 from .agent import EVENTS
