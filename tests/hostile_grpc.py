@@ -60,7 +60,9 @@ def hurried(random: Random) -> Call:
 
 
 def prefaces(random: Random) -> Frames:
-    start = random.choice([b"", PREFACE[:10], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"PRI"])
+    start = random.choice(
+        [b"", PREFACE[:10], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00", b"PRI"]
+    )
     return Frames(start + random.randbytes(random.choice([0, 1, 9, 300, 20_000])))
 
 
@@ -143,16 +145,22 @@ BYTES: tuple[Callable[[Random, bytes], bytes], ...] = (
     lambda r, good: bytes(5_000_000) if r.random() < 0.02 else b"\x08" * 11,
 )
 PATHS = (
-    "/lf.a2a.v1.A2AService/Nope", "/lf.a2a.v1.A2AService/sendMessage", "/lf.a2a.v1.A2AService/", "/x", "/", "//", "/a/b/c",
+    "/lf.a2a.v1.A2AService/Nope", "/lf.a2a.v1.A2AService/sendMessage", "/lf.a2a.v1.A2AService/", "/x", "/",
+    "//", "/a/b/c",
     "/a2a.v1.A2AService/SendMessage", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Nope", "/" + "x" * 2000,
-    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/lf.a2a.v1.A2AService/SendMessage/", "/%00/%ff", "/ /",
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/../../etc/passwd", "/lf.a2a.v1.a2aservice/GetTask",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/lf.a2a.v1.A2AService/SendMessage/",
+    "/%00/%ff", "/ /",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/../../etc/passwd",
+    "/lf.a2a.v1.a2aservice/GetTask",
 )  # fmt: skip
 METADATA: tuple[tuple[str, str | bytes], ...] = (
-    ("a2a-version", "99.0"), ("a2a-version", "abc"), ("a2a-version", ""), ("a2a-version", "1" * 3000), ("a2a-version", "-1.0"),
+    ("a2a-version", "99.0"), ("a2a-version", "abc"), ("a2a-version", ""), ("a2a-version", "1" * 3000),
+    ("a2a-version", "-1.0"),
     ("a2a-extensions", "," * 500), ("a2a-extensions", "urn:x," * 200), ("a2a-extensions", "x" * 3000),
-    ("x-bin", b"\x00\xff" * 100), ("a2a-version-bin", b"\xff"), ("authorization", "Bearer " + "x" * 3000), ("x", "y" * 6000),
-    ("x-huge", "z" * 30_000), ("content-type", "text/plain"), ("te", "odd"), ("user-agent", ""), ("host", "evil.example"),
+    ("x-bin", b"\x00\xff" * 100), ("a2a-version-bin", b"\xff"), ("authorization", "Bearer " + "x" * 3000),
+    ("x", "y" * 6000),
+    ("x-huge", "z" * 30_000), ("content-type", "text/plain"), ("te", "odd"), ("user-agent", ""), ("host",
+    "evil.example"),
 )  # fmt: skip
 
 
@@ -184,9 +192,15 @@ HEAD_CHANGES: tuple[Callable[[Random, Head], Head], ...] = (
     lambda r, h: [*h, *((b"x-%d" % i, b"1") for i in range(500))],
     lambda r, h: [*h, (b"x-odd-bin", b"not base64!")],
     lambda r, h: [*h, (b"connection", b"close"), (b"transfer-encoding", b"chunked")],
-    *(_set(b"content-type", value) for value in (b"", b"text/plain", b"application/json", b"application/grpc+json", b"\xff")),
+    *(
+        _set(b"content-type", value)
+        for value in (b"", b"text/plain", b"application/json", b"application/grpc+json", b"\xff")
+    ),
     *(_set(b":method", value) for value in (b"GET", b"PUT", b"", b"BREW")),
-    *(_set(b":path", value) for value in (b"", b"/", b"lf.a2a.v1.A2AService/GetTask", b"*", b"/%ff%00", b"/" + b"x" * 9000)),
+    *(
+        _set(b":path", value)
+        for value in (b"", b"/", b"lf.a2a.v1.A2AService/GetTask", b"*", b"/%ff%00", b"/" + b"x" * 9000)
+    ),
     *(_set(b"grpc-timeout", value) for value in (b"", b"abc", b"0n", b"-1S", b"999999999S", b"99999999H", b"1S1S")),
     *(_set(b"grpc-encoding", value) for value in (b"gzip", b"odd", b"", b"identity, gzip")),
     *(_set(b"a2a-version", value) for value in (b"9.0", b"\xff\xfe", b"1.0", b"x" * 5000)),

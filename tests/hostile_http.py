@@ -179,7 +179,8 @@ def _large(random: Random, value: Any) -> bytes:
 PIECES = (
     b"NaN", b"-Infinity", b"1e999", b"-", b"00", b"1" * 5000, b"0x10", b"\\ud800", b'"\\ud800"', b'"\\udc00\\ud800"',
     b'"\\u0000"', b"\x00", b"\xff\xfe", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"/**/", b"//", b",", b"}",
-    b"]", b"[" * 101, b'{"a":' * 101, b'"', b"\\", b"\n", b"\r\n\r\n", b"\x1b[31m", b"'", b"undefined", b"None", b"True",
+    b"]", b"[" * 101, b'{"a":' * 101, b'"', b"\\", b"\n", b"\r\n\r\n", b"\x1b[31m", b"'", b"undefined",
+    b"None", b"True",
 )  # fmt: skip
 LARGE = (
     (b"[", 1_000_000), (b'{"a":', 1_000_000), (b'"', 100_001), (b" ", 300_000), (b"9", 500_000), (b"\x00", 100_000),
@@ -264,7 +265,9 @@ def compressed(random: Random) -> Http:
 
 def garbage(random: Random) -> Http:
     """Bytes that are no HTTP."""
-    start = random.choice([b"", b"GET / HTTP/9.9\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"\r\n"])
+    start = random.choice(
+        [b"", b"GET / HTTP/9.9\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"\r\n"]
+    )
     return Http(start + random.randbytes(random.choice([1, 16, 200, 20_000])) + b"\r\n\r\n", whole=False)
 
 
@@ -283,7 +286,21 @@ def pipelines(random: Random) -> Http:
 
 JSON: tuple[tuple[str, str], ...] = (("Content-Type", "application/json"),)
 METHODS = (*PARAMS, "message/send", "sendmessage", "Nope", "", "x" * 5000, "__class__", "rpc.discover")
-VERBS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "BREW", "get", "M-SEARCH", "PRI")
+VERBS = (
+    "GET",
+    "POST",
+    "DELETE",
+    "PUT",
+    "PATCH",
+    "HEAD",
+    "OPTIONS",
+    "TRACE",
+    "CONNECT",
+    "BREW",
+    "get",
+    "M-SEARCH",
+    "PRI",
+)
 SEGMENTS = (
     "tasks", "T1", "message:send", "message:stream", "T1:cancel", "T1:subscribe", "pushNotificationConfigs", "..", ".",
     "", "%", "%zz", "%2", "%00", "%2F", "%2e%2e", "%ff", "%ed%a0%80", "%F0%9F%98%80", "ä", "😀", "v1", ".well-known",
@@ -291,23 +308,38 @@ SEGMENTS = (
     "'", '"', "<script>", "a;b=c", "a+b", "~", "\\", "$(id)", "%0d%0aX-Evil:1", "tasks:send", "acme",
 )  # fmt: skip
 TARGETS: tuple[str | bytes, ...] = (
-    "*", "http://x/tasks/T1", "http://", "http:///tasks", "https://x", "x:80", "//", "///tasks", "/?", "/#f", "?", "", "/ /",
+    "*", "http://x/tasks/T1", "http://", "http:///tasks", "https://x", "x:80", "//", "///tasks", "/?", "/#f",
+    "?", "", "/ /",
     "//evil.example/tasks", "/tasks/T1?A2A-Version=9", "ftp://x/tasks", "http://[::1/tasks", "http://x:99999/tasks",
-    b"/\x00", b"/\xff\xfe", b"/tasks/\x01", b"/tasks/T1\t", "/" + "a/" * 2000, "/" + "%41" * 2500, "/tasks/" + ":" * 500,
+    b"/\x00", b"/\xff\xfe", b"/tasks/\x01", b"/tasks/T1\t", "/" + "a/" * 2000, "/" + "%41" * 2500,
+    "/tasks/" + ":" * 500,
     "/?" + "a=1&" * 1500,
 )  # fmt: skip
 NAMES = ("historyLength", "history_length", "pageSize", "pageToken", "status", "includeArtifacts", "A2A-Version",
-         "statusTimestampAfter", "contextId", "tenant", "id", "message", "message.role", "message.parts", "a.b.c", "", "x" * 500,
+         "statusTimestampAfter", "contextId", "tenant", "id", "message", "message.role", "message.parts",
+         "a.b.c", "", "x" * 500,
          "%ff", "configuration.historyLength", "message.metadata")  # fmt: skip
 VALUES = ("", "0", "-1", "abc", "1.5", "2147483648", "1e3", "TASK_STATE_WORKING", "working", "2", "true", "TRUE", "1,2",
-          "2026-01-02T03:04:05.678Z", "2026-13-45T99:99:99Z", "9" * 400, "%00", "%ff", "%zz", "+", "%F0%9F%98%80", "[]", "{}",
+          "2026-01-02T03:04:05.678Z", "2026-13-45T99:99:99Z", "9" * 400, "%00", "%ff", "%zz", "+",
+          "%F0%9F%98%80", "[]", "{}",
           "x" * 2000, "NaN", "1.0")  # fmt: skip
-FRAMING = ("content-length", "transfer-encoding", "connection", "upgrade", "expect", "content-encoding", "x y", "", "trailer")
+FRAMING = (
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "expect",
+    "content-encoding",
+    "x y",
+    "",
+    "trailer",
+)
 HEADERS: tuple[tuple[str, str | bytes], ...] = (
     ("Content-Type", ""), ("Content-Type", "text/plain"), ("Content-Type", "application/json; charset=utf-16"),
     ("Content-Type", "application/jsonx"), ("Content-Type", "multipart/form-data"), ("Content-Type", ";;;"),
     ("Content-Type", "x" * 3000), ("Content-Type", "application/json\x00"), ("Content-Type", b"\xff\xfe"),
-    ("Accept", ""), ("Accept", "text/html"), ("Accept", "application/xml;q=zz"), ("Accept", "," * 500), ("Accept", b"\xff"),
+    ("Accept", ""), ("Accept", "text/html"), ("Accept", "application/xml;q=zz"), ("Accept", "," * 500),
+    ("Accept", b"\xff"),
     ("Accept", "text/event-stream"), ("Accept-Encoding", "gzip;q=9, *"), ("Accept-Charset", "klingon"),
     ("A2A-Version", "99.0"), ("A2A-Version", "abc"), ("A2A-Version", "1.0.0.0"), ("A2A-Version", "1" * 3000),
     ("A2A-Version", "-1.0"), ("A2A-Version", "١.٠"), ("A2A-Version", b"\xff"), ("A2A-Version", "1.0, 0.3"),
@@ -316,9 +348,11 @@ HEADERS: tuple[tuple[str, str | bytes], ...] = (
     ("Grpc-Timeout", "0n"), ("Grpc-Timeout", "99999999H"), ("Grpc-Timeout", "999999999S"), ("Grpc-Timeout", "1S1S"),
     ("Grpc-Timeout", "٣S"), ("Grpc-Timeout", b"\xb2S"), ("Expect", "100-continue"), ("Expect", "200-ok"),
     ("Transfer-Encoding", "chunked"),
-    ("Transfer-Encoding", "gzip, chunked"), ("Transfer-Encoding", "odd"), ("Content-Length", "-1"), ("Content-Length", "5"),
+    ("Transfer-Encoding", "gzip, chunked"), ("Transfer-Encoding", "odd"), ("Content-Length", "-1"),
+    ("Content-Length", "5"),
     ("Content-Length", "abc"), ("Content-Length", "9" * 30), ("Content-Length", "0x10"), ("Connection", "upgrade"),
-    ("Upgrade", "websocket"), ("Upgrade", "h2c"), ("Connection", "Upgrade, HTTP2-Settings"), ("Connection", "keep-alive"),
+    ("Upgrade", "websocket"), ("Upgrade", "h2c"), ("Connection", "Upgrade, HTTP2-Settings"), ("Connection",
+    "keep-alive"),
     ("Sec-WebSocket-Key", "x"), ("TE", "trailers"), ("Trailer", "x"), ("Host", "evil.example"), ("Host", ""),
     ("Cookie", "a" * 5000), ("Authorization", "Bearer " + "x" * 5000), ("Authorization", b"\xff"), ("Origin", "null"),
     ("Range", "bytes=0-"), ("If-None-Match", '"'), ("If-Modified-Since", "yesterday"), ("Content-Encoding", "odd"),
@@ -327,6 +361,8 @@ HEADERS: tuple[tuple[str, str | bytes], ...] = (
     ("X-Evil", "a\x00b"), ("X-Evil", "\x7f\x01"), ("x y", "1"), ("", "1"), ("X-Long", "x" * 9000), ("X" * 9000, "1"),
     *((f"X-{i}", "1") for i in range(3)), ("X-Bin-Bin", "not base64!"), ("Grpc-Status", "0"), (":path", "/"),
 )  # fmt: skip
+CHUNKED = ("Transfer-Encoding", "chunked")
+BOMB = gzip.compress(bytes(50_000_000), 1, mtime=0)
 FRAMED: tuple[Callable[[Random, bytes], tuple[Pairs, bytes]], ...] = (
     lambda r, b: ([("Content-Length", str(len(b) + r.choice([1, 10, 100_000])))], b),
     lambda r, b: ([("Content-Length", str(r.randrange(len(b))))], b),
@@ -346,7 +382,6 @@ FRAMED: tuple[Callable[[Random, bytes], tuple[Pairs, bytes]], ...] = (
     lambda r, b: ([CHUNKED, ("Content-Encoding", "gzip")], b"5\r\nhello\r\n0\r\n\r\n"),
     lambda r, b: ([], b),
 )
-CHUNKED = ("Transfer-Encoding", "chunked")
 COMPRESSED: tuple[Callable[[Random, bytes], bytes], ...] = (
     lambda r, b: b,
     lambda r, b: gzip.compress(b, mtime=0),
@@ -358,5 +393,16 @@ COMPRESSED: tuple[Callable[[Random, bytes], bytes], ...] = (
     lambda r, b: r.randbytes(100),
     lambda r, b: BOMB if r.random() < 0.2 else b"",
 )
-BOMB = gzip.compress(bytes(50_000_000), 1, mtime=0)
-FAMILIES = (rpc_bodies, rest_bodies, envelopes, paths, queries, headers, framings, compressed, garbage, halves, pipelines)
+FAMILIES = (
+    rpc_bodies,
+    rest_bodies,
+    envelopes,
+    paths,
+    queries,
+    headers,
+    framings,
+    compressed,
+    garbage,
+    halves,
+    pipelines,
+)

@@ -216,15 +216,22 @@ class Process:
         return line.decode().strip()
 
     async def ended(self, within: float) -> tuple[int | None, str]:
-        try:
-            _, err = await asyncio.wait_for(self.process.communicate(), within)
-        except TimeoutError:
-            self.process.kill()
-            raise
-        finally:
-            await self.http.close()
-            await self.channel.close()
+        _, err = await asyncio.wait_for(self.process.communicate(), within)
         return self.process.returncode, err.decode()
+
+    async def close(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+            await self.process.communicate()
+        await self.http.close()
+        await self.channel.close()
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[Process]:
+    started = Process()
+    yield started
+    await started.close()
 
 
 async def sse(http: aiohttp.ClientSession) -> tuple[aiohttp.ClientResponse, bytes]:
@@ -248,9 +255,10 @@ async def _grpc(call: Any) -> Any:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_br_14_a_server_ends_in_time_whatever_is_open_and_whatever_hangs(number: signal.Signals) -> None:
+async def test_br_14_a_server_ends_in_time_whatever_is_open_and_whatever_hangs(
+    number: signal.Signals, process: Process
+) -> None:
     deadline = 1.5
-    process = Process()
     await process.start(deadline)
     idle = [await asyncio.open_connection("127.0.0.1", process.http_port) for _ in range(10)]
     for reader, writer in idle:
@@ -281,8 +289,7 @@ async def test_br_14_a_server_ends_in_time_whatever_is_open_and_whatever_hangs(n
     assert log == "INFO a2a_grpc: draining, for 1.5 seconds at most\n"
 
 
-async def test_a_second_signal_ends_the_process_at_once() -> None:
-    process = Process()
+async def test_a_second_signal_ends_the_process_at_once(process: Process) -> None:
     await process.start(60.0)
     calls = await hang(process)
     process.process.send_signal(signal.SIGTERM)
@@ -296,8 +303,7 @@ async def test_a_second_signal_ends_the_process_at_once() -> None:
     await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_a_drained_process_that_nothing_hangs_in_returns(tmp_path: Any) -> None:
-    process = Process()
+async def test_a_drained_process_that_nothing_hangs_in_returns(process: Process) -> None:
     await process.start(5.0)
     async with process.http.get("/tasks") as response:  # a thread was used, and is idle
         assert response.status == 500

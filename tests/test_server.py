@@ -135,9 +135,13 @@ async def test_run_blocks_until_a_signal_and_returns() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", RUNNING, str(port), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    await until_ready(port)
-    process.send_signal(signal.SIGINT)
-    out, err = await asyncio.wait_for(process.communicate(), 5)
+    try:
+        await until_ready(port)
+        process.send_signal(signal.SIGINT)
+        out, err = await asyncio.wait_for(process.communicate(), 5)
+    finally:
+        if process.returncode is None:
+            process.kill()
     assert (process.returncode, out, err) == (0, b"returned\n", b"")
 
 

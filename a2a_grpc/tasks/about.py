@@ -30,6 +30,23 @@ def card(agent: Any) -> AgentCard:
     )
 
 
+def check_methods(kind: type[Any], engine: type[Any]) -> None:
+    """Raises TypeError for what an author writes in another shape than the engine calls it, or over its own names."""
+    for written in kind.__mro__[: kind.__mro__.index(engine)]:
+        for name in vars(written).keys() & vars(engine).keys():
+            if name.startswith("_") and not name.startswith("__"):
+                raise TypeError(f"{written.__name__}.{name}: {engine.__name__} uses this name itself; choose another")
+    for name in ("execute", "answer", "cancel", "extended_card"):
+        method = getattr(kind, name)
+        if inspect.isasyncgenfunction(method):
+            raise TypeError(
+                f"{kind.__name__}.{name} is an async generator, as it has a yield: await what the turn offers instead, "
+                "such as `async with turn.artifact(...) as out: await out.write(...)`; or give the function to @agent"
+            )
+        if not inspect.iscoroutinefunction(method):
+            raise TypeError(f"{kind.__name__}.{name} must be a coroutine: write `async def {name}(...)`")
+
+
 class Modes:
     """The media types of all parts that an agent reads: the card's and its skills', compared without parameters."""
 

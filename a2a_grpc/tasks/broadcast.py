@@ -2,30 +2,42 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
 
 from ..encoded import Encoded
-from ..errors import A2AError, ResourceExhaustedError
+from ..errors import ResourceExhaustedError
+from ..generated.a2a_pb2 import StreamResponse
+
+Event = Encoded | StreamResponse
 
 
 class Subscriber:
-    """The events of a task from the moment of subscription on, as an async iterator.
+    """What a topic says from the moment of joining on: `with subscriber: async for event in subscriber: ...`.
 
     Holds at most `room` events; a reader that falls further behind is cut off with RESOURCE_EXHAUSTED, and can
-    subscribe again. A reader that leaves is forgotten at the next event.
+    subscribe again. The iteration raises the error that the subscriber was ended with.
     """
 
-    __slots__ = ("_error", "_events", "_room", "_waiter", "done")
+    __slots__ = ("_error", "_events", "_room", "_topic", "_waiter", "done")
 
     def __init__(self, room: int) -> None:
-        self._events: deque[Encoded] = deque()
+        self._events: deque[Event] = deque()
         self._room = room
         self._waiter: asyncio.Future[None] | None = None
-        self._error: A2AError | None = None
+        self._error: Exception | None = None
+        self._topic: Topic | None = None
         self.done = False
 
-    def put(self, event: Encoded) -> None:
+    def join(self, topic: "Topic", first: Event) -> None:
+        """Reads `first`, and then what the topic publishes. Nothing where the reader has gone already."""
+        if not self.done:
+            self._topic = topic
+            self.put(first)
+            topic.add(self)
+
+    def put(self, event: Event) -> None:
         if self.done:
             return
         if len(self._events) >= self._room:
@@ -35,26 +47,37 @@ class Subscriber:
         self._events.append(event)
         self._wake()
 
-    def end(self, error: A2AError | None = None) -> None:
+    def end(self, error: Exception | None = None) -> None:
         """No event follows. Those that are there are still read."""
         if not self.done:
             self.done, self._error = True, error
             self._wake()
 
-    async def events(self) -> AsyncGenerator[Any, None]:
-        """Each event as `Encoded`. Raises the error that the stream was ended with."""
-        try:
-            while True:
-                while self._events:
-                    yield self._events.popleft()
-                if self.done:
-                    break
-                self._waiter = asyncio.get_running_loop().create_future()
-                await self._waiter
-            if self._error:
-                raise self._error
-        finally:
-            self.done = True
+    def close(self) -> None:
+        """The reader leaves."""
+        self.done = True
+        self._events.clear()
+        if self._topic:
+            self._topic.remove(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        while not self._events:
+            if self.done:
+                raise self._error or StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._events.popleft()
 
     def _wake(self) -> None:
         if self._waiter and not self._waiter.done():
@@ -62,28 +85,29 @@ class Subscriber:
 
 
 class Topic:
-    """The subscribers of one task."""
+    """The subscribers of one task. `left` is called when one of them has left."""
 
-    __slots__ = ("_room", "_subscribers")
+    __slots__ = ("_left", "_subscribers")
 
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._subscribers: list[Subscriber] = []
+    def __init__(self, left: Callable[[], None]) -> None:
+        self._left = left
+        self._subscribers: dict[Subscriber, None] = {}
 
     def __len__(self) -> int:
-        return sum(not subscriber.done for subscriber in self._subscribers)
+        return len(self._subscribers)
 
-    def subscribe(self) -> Subscriber:
-        subscriber = Subscriber(self._room)
-        self._subscribers = [s for s in self._subscribers if not s.done]
-        self._subscribers.append(subscriber)
-        return subscriber
+    def add(self, subscriber: Subscriber) -> None:
+        self._subscribers[subscriber] = None
+
+    def remove(self, subscriber: Subscriber) -> None:
+        self._subscribers.pop(subscriber, None)
+        self._left()
 
     def publish(self, event: Encoded) -> None:
         for subscriber in self._subscribers:
             subscriber.put(event)
 
-    def end(self) -> None:
+    def end(self, error: Exception | None = None) -> None:
+        """Ends them all. They are counted until they have left."""
         for subscriber in self._subscribers:
-            subscriber.end()
-        self._subscribers = []
+            subscriber.end(error)

@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, get_type_hints
 
 from .servicer import AgentServicer
@@ -46,19 +47,31 @@ class FunctionAgent(AgentServicer):
             await turn.add_artifact(RESULT, said)
 
 
-async def _stream(turn: Turn, chunks: AsyncIterator[Content]) -> None:
-    async with turn.artifact(RESULT) as out:
+async def _stream(turn: Turn, results: AsyncGenerator[Content, None]) -> None:
+    async with turn.artifact(RESULT) as out, aclosing(results) as chunks:
         async for chunk in chunks:
             await out.write(chunk)
 
 
 def _arguments(function: Callable[..., Any]) -> Callable[[Turn], tuple[Any, ...]]:
-    """How a turn becomes the arguments of a function; TypeError for a function that takes more than one."""
+    """How a turn becomes the arguments of a function. TypeError for what is no function of at most one argument."""
+    if not inspect.isfunction(function):
+        raise TypeError(f"@agent takes a function, not {function!r:.100}")
+    if inspect.isgeneratorfunction(function):
+        raise TypeError(f"@agent: {function.__name__} yields; make it an `async def`, so that its chunks are streamed")
     parameters = list(inspect.signature(function).parameters.values())
-    if len(parameters) > 1:
-        raise TypeError(f"@agent: {function.__name__} must take at most one parameter, the text or the Turn")
+    if len(parameters) > 1 or any(p.kind is p.KEYWORD_ONLY for p in parameters):
+        raise TypeError(f"@agent: {function.__name__} must take at most one argument, the text or the Turn")
     if not parameters:
         return lambda turn: ()
-    if get_type_hints(function).get(parameters[0].name) is Turn:
+    if _is_turn(function, parameters[0]):
         return lambda turn: (turn,)
     return lambda turn: (turn.text,)
+
+
+def _is_turn(function: Callable[..., Any], parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is annotated with Turn, also where that is a name that only a type checker can find."""
+    try:
+        return get_type_hints(function).get(parameter.name) is Turn
+    except NameError:
+        return str(parameter.annotation).rpartition(".")[2] == Turn.__name__

@@ -3,11 +3,11 @@
 An event is a `StreamResponse`: a status update, an artifact update, or, for the history only, a message.
 """
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+import time
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from ..errors import log
 from ..generated.a2a_pb2 import (
     TASK_STATE_AUTH_REQUIRED,
     TASK_STATE_CANCELED,
@@ -21,6 +21,7 @@ from ..generated.a2a_pb2 import (
     Message,
     StreamResponse,
     Task,
+    TaskArtifactUpdateEvent,
     TaskState,
     TaskStatusUpdateEvent,
 )
@@ -43,31 +44,56 @@ class IllegalTransitionError(ValueError):
 
 
 def check_transition(old: int, new: int) -> None:
-    if new in ALLOWED[old]:
+    """Raises IllegalTransitionError for a move that the table does not hold."""
+    if new in ALLOWED.get(old, ()):
         return
-    names = TaskState.Name(TaskState.ValueType(old)), TaskState.Name(TaskState.ValueType(new))
-    why = "it has ended" if old in TERMINAL else "that would go backwards"
-    raise IllegalTransitionError(f"a task in {names[0]} cannot become {names[1]}: {why}")
+    if new not in ALLOWED:
+        why = f"there is no state {new}; there are {', '.join(map(_name, ALLOWED))}"
+    elif old in TERMINAL:
+        why = "it has ended"
+    else:
+        why = "that would go backwards"
+    raise IllegalTransitionError(f"a task in {_name(old)} cannot become {_name(new)}: {why}")
 
 
-def apply(task: Task, event: StreamResponse, *, most_history: int) -> None:
+def check(task: Task, event: StreamResponse) -> None:
+    """Raises IllegalTransitionError where an event cannot happen to a task."""
+    if event.HasField("status_update"):
+        check_transition(task.status.state, event.status_update.status.state)
+    elif task.status.state in TERMINAL:
+        raise IllegalTransitionError(f"a task in {_name(task.status.state)} cannot change: it has ended")
+
+
+def apply(task: Task, event: StreamResponse) -> None:
     """Changes the task as the event says. Raises IllegalTransitionError, before anything is changed."""
+    check(task, event)
     kind = event.WhichOneof("payload")
     if kind == "status_update":
-        _apply_status(task, event.status_update, most_history)
+        _apply_status(task, event.status_update)
     elif kind == "artifact_update":
-        _check_open(task)
-        update = event.artifact_update
-        _apply_artifact(task, update.artifact, append=update.append)
+        _apply_artifact(task, event.artifact_update)
     elif kind == "message":
-        _check_open(task)
-        _apply_message(task, event.message, most_history)
+        _apply_message(task, event.message)
+
+
+def after(task: Task, event: StreamResponse) -> Task:
+    """A copy of the task, as the event makes it."""
+    changed = Task()
+    changed.CopyFrom(task)
+    apply(changed, event)
+    return changed
 
 
 def now() -> Timestamp:
     """The time of a status: milliseconds, as the wire shows them."""
-    moment = datetime.now(UTC)
-    return Timestamp(seconds=int(moment.timestamp()), nanos=moment.microsecond // 1000 * 1_000_000)
+    milliseconds = time.time_ns() // 1_000_000
+    return Timestamp(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
+
+
+def parts_after(task: Task, update: TaskArtifactUpdateEvent) -> int:
+    """How many parts the artifacts of a task have once an update is applied."""
+    kept = (a for a in task.artifacts if update.append or a.artifact_id != update.artifact.artifact_id)
+    return sum(len(artifact.parts) for artifact in kept) + len(update.artifact.parts)
 
 
 def with_history(task: Task, length: int | None) -> Task:
@@ -77,20 +103,22 @@ def with_history(task: Task, length: int | None) -> Task:
     return task
 
 
-def _apply_status(task: Task, update: TaskStatusUpdateEvent, most_history: int) -> None:
-    check_transition(task.status.state, update.status.state)
-    _keep_status_message(task, most_history)
+def _apply_status(task: Task, update: TaskStatusUpdateEvent) -> None:
+    _keep_status_message(task)
     task.status.CopyFrom(update.status)
     if update.HasField("metadata"):
         task.metadata.MergeFrom(update.metadata)
 
 
-def _apply_artifact(task: Task, artifact: Artifact, *, append: bool) -> None:
+def _apply_artifact(task: Task, update: TaskArtifactUpdateEvent) -> None:
     """Appends to, replaces or adds the artifact of this id; appending to an unknown one creates it (X-STR-6)."""
+    artifact = update.artifact
     known = next((a for a in reversed(task.artifacts) if a.artifact_id == artifact.artifact_id), None)
     if known is None:
+        if update.append:
+            log.warning("task %s: a chunk is for artifact %.80r, which is new: created", task.id, artifact.artifact_id)
         task.artifacts.add().CopyFrom(artifact)
-    elif not append:
+    elif not update.append:
         known.CopyFrom(artifact)
     else:
         _extend(known, artifact)
@@ -103,26 +131,18 @@ def _extend(known: Artifact, chunk: Artifact) -> None:
     known.extensions.extend(uri for uri in chunk.extensions if uri not in known.extensions)
 
 
-def _apply_message(task: Task, message: Message, most_history: int) -> None:
+def _apply_message(task: Task, message: Message) -> None:
     """A message of the user: what the agent said last comes before it."""
-    _keep_status_message(task, most_history)
+    _keep_status_message(task)
     task.history.add().CopyFrom(message)
-    _trim(task.history, most_history)
 
 
-def _keep_status_message(task: Task, most_history: int) -> None:
+def _keep_status_message(task: Task) -> None:
     """The status message becomes history when something follows it, so that it never stands in both places."""
     if task.status.HasField("message"):
         task.history.add().CopyFrom(task.status.message)
         task.status.ClearField("message")
-        _trim(task.history, most_history)
 
 
-def _trim(history: "Sequence[Message]", most: int) -> None:
-    if len(history) > most:
-        del history[: len(history) - most]  # type: ignore[attr-defined]
-
-
-def _check_open(task: Task) -> None:
-    if task.status.state in TERMINAL:
-        raise IllegalTransitionError(f"a task in {TaskState.Name(task.status.state)} cannot change: it has ended")
+def _name(state: int) -> str:
+    return TaskState.Name(TaskState.ValueType(state)) if state in TaskState.values() else str(state)

@@ -1,6 +1,6 @@
 """How much an agent takes on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,3 +18,11 @@ class Limits:
     events_waiting: int = 1000  # of one subscriber, before it is cut off
     subscribers: int = 1000  # of one task
     webhooks: int = 32  # of one task
+
+    def __post_init__(self) -> None:
+        for name in ("inactivity", "events_waiting"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be more than 0, not {getattr(self, name)!r}")
+        for field in fields(self):
+            if getattr(self, field.name) < 0:
+                raise ValueError(f"{field.name} must be 0 or more, not {getattr(self, field.name)!r}")

@@ -120,7 +120,6 @@ class PushSender:
             await _ended(self._channels)
             self._channels.clear()
         await self._client.close()
-        await asyncio.sleep(0)  # transports close their sockets in the next turn of the loop
 
     def _has_room(self, channel: _Channel, event: Encoded) -> bool:
         if len(channel.pending) < self._queue or _is_end(event):

@@ -104,9 +104,9 @@ def _headers(config: TaskPushNotificationConfig, id: str) -> dict[str, str]:
 
 
 def _failed(error: Exception) -> Outcome:
-    """Without the text of the error, which may hold the URL. A ValueError would come again."""
+    """Without the text of the error, which may hold the URL."""
     number = getattr(error, "errno", None) or 0
     if number == errno.EACCES:
         return Outcome("its address is not one that webhooks may be at")
-    is_network = isinstance(error, aiohttp.ClientError | OSError) and not isinstance(error, ValueError)
+    is_network = isinstance(error, aiohttp.ClientError | OSError)
     return Outcome(os.strerror(number) if number > 0 else type(error).__name__, is_network)

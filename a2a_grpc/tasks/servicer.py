@@ -4,6 +4,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Sequence
+from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
@@ -33,21 +34,21 @@ from ..generated.a2a_pb2 import (
     SubscribeToTaskRequest,
     Task,
     TaskPushNotificationConfig,
-    TaskState,
     TaskStatus,
 )
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
 from . import about
 from .broadcast import Subscriber
-from .lifecycle import TERMINAL, now, with_history
+from .lifecycle import now, with_history
 from .limits import Limits
 from .push import PushSender
 from .push_policy import PushPolicy
-from .runner import LiveTask, Running, not_cancelable
+from .runner import Engine, LiveTask, Running, has_ended, not_cancelable
 from .store import MemoryStore, Position, Query, Scope, TaskStore
 from .turn import Turn, agent_message
 
 DEFAULT_PAGE = 50
+SHUT_DOWN = "The server was shut down"
 
 
 class AgentServicer(A2AServiceServicer):
@@ -60,7 +61,8 @@ class AgentServicer(A2AServiceServicer):
                 await turn.add_artifact("echo", turn.text)
 
     Optional: `answer` replies without a task, `cancel` stops work in the agent's own way, `extended_card` shows more to
-    authenticated callers. A subclass with an `__init__` of its own calls `super().__init__()`.
+    authenticated callers. A subclass with an `__init__` of its own calls `super().__init__()`, which raises TypeError
+    where one of these is not a coroutine, or where a name of the engine's own is taken.
     """
 
     name: str = ""
@@ -77,8 +79,10 @@ class AgentServicer(A2AServiceServicer):
 
     def __init__(self, *, store: TaskStore | None = None) -> None:
         self.store: TaskStore = store or MemoryStore()
+        about.check_methods(type(self), AgentServicer)
         self._lives: dict[tuple[Scope, str], LiveTask] = {}
-        self._turns: dict[Scope, int] = {}
+        self._turns, self._turns_of = 0, dict[Scope, int]()
+        self._closed = False
         self._sender = PushSender(self.push) if self.push else None
         self._modes: about.Modes | None = None
 
@@ -103,6 +107,22 @@ class AgentServicer(A2AServiceServicer):
         """Derived from the class; override it to say something else."""
         return about.card(self)
 
+    async def close(self, deadline: float) -> None:
+        """Ends what is under way, within `deadline` seconds, and takes no more messages.
+
+        A turn that runs is cancelled, and its task fails; a message that waits is refused with UNAVAILABLE.
+        """
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        until = loop.time() + deadline
+        closing = [loop.create_task(live.close(SHUT_DOWN, deadline / 4)) for live in self._lives.values()]
+        if closing:
+            await asyncio.wait(closing, timeout=deadline)
+            for late in closing:
+                late.cancel()
+        if self._sender:
+            await self._sender.close(max(0.0, until - loop.time()))
+
     # The operations.
 
     async def SendMessage(self, request: SendMessageRequest, context: Any) -> SendMessageResponse:
@@ -110,11 +130,10 @@ class AgentServicer(A2AServiceServicer):
         if (reply := await self._reply(turn)) is not None:
             return SendMessageResponse(message=reply)
         live, running = await self._start(turn, scope)
-        if not request.configuration.return_immediately:
-            await running.settled
+        response = await running.reply
+        if self.push_before_reply and not request.configuration.return_immediately:
             await self._first_delivery(live)
-        response = SendMessageResponse(task=live.task)
-        with_history(response.task, _history_length(request.configuration))
+        with_history(response.task, self._history_length(request.configuration))
         return response
 
     async def SendStreamingMessage(
@@ -124,19 +143,16 @@ class AgentServicer(A2AServiceServicer):
         if (reply := await self._reply(turn)) is not None:
             yield StreamResponse(message=reply)
             return
-        live, running = await self._start(turn, scope)
-        subscriber = self._subscribe(live)
-        running.streams.append(subscriber)
-        yield _snapshot(live.task, _history_length(request.configuration))
-        async for event in subscriber.events():
-            yield event
-        self._release(live)
+        with Subscriber(self.limits.events_waiting) as stream:
+            await self._start(turn, scope, stream)
+            async for event in stream:
+                yield event
 
     async def GetTask(self, request: GetTaskRequest, context: Any) -> Task:
         stored = await self.store.read(_scope(request.tenant), request.id)
         if stored is None:
             raise _not_found(request.id)
-        return with_history(stored.task, _history_length(request))
+        return with_history(stored.task, self._history_length(request))
 
     async def ListTasks(self, request: ListTasksRequest, context: Any) -> ListTasksResponse:
         size = request.page_size if request.HasField("page_size") else DEFAULT_PAGE
@@ -144,8 +160,9 @@ class AgentServicer(A2AServiceServicer):
         response = ListTasksResponse(
             tasks=page.tasks, page_size=size, total_size=page.total, next_page_token=_token(page.next)
         )
+        length = self._history_length(request)
         for task in response.tasks:
-            with_history(task, _history_length(request))
+            with_history(task, length)
             if not request.include_artifacts:
                 del task.artifacts[:]
         return response
@@ -155,6 +172,7 @@ class AgentServicer(A2AServiceServicer):
         if live.terminal:
             raise not_cancelable(live.task)
         overridden = type(self).cancel is not AgentServicer.cancel
+        self._register(live)
         await live.cancel(self.cancel if overridden else None, request)
         return _copy(live.task)
 
@@ -163,16 +181,13 @@ class AgentServicer(A2AServiceServicer):
     ) -> AsyncGenerator[StreamResponse, None]:
         live = await self._live(_scope(request.tenant), request.id)
         if live.terminal:
-            state = TaskState.Name(live.task.status.state)
-            raise errors.UnsupportedOperationError(
-                f"Task {request.id} has ended ({state}): nothing will follow; read it with GetTask",
-                metadata={"taskId": request.id, "state": state},
-            )
-        subscriber = self._subscribe(live)
-        yield _snapshot(live.task, None)
-        async for event in subscriber.events():
-            yield event
-        self._release(live)
+            raise has_ended(live.task, "nothing will follow; read it with GetTask")
+        self._check_subscribers(live)
+        self._register(live)
+        with Subscriber(self.limits.events_waiting) as stream:
+            live.follow(stream)
+            async for event in stream:
+                yield event
 
     async def CreateTaskPushNotificationConfig(
         self, request: TaskPushNotificationConfig, context: Any
@@ -208,10 +223,10 @@ class AgentServicer(A2AServiceServicer):
         scope = _scope(request.tenant)
         await self._existing(scope, request.task_id)
         await self.store.delete_config(scope, request.task_id, request.id)
-        if self._sender:
-            self._sender.forget(request.task_id, request.id)
         if live := self._lives.get((scope, request.task_id)):
             live.configs.pop(request.id, None)
+        if self._sender:
+            await self._sender.forget(request.task_id, request.id)
         return Empty()
 
     async def GetExtendedAgentCard(self, request: GetExtendedAgentCardRequest, context: Any) -> AgentCard:
@@ -235,41 +250,40 @@ class AgentServicer(A2AServiceServicer):
         """The bare message of an agent that overrides `answer`; a message for a task that exists is never one."""
         if type(self).answer is AgentServicer.answer or turn.message.task_id:
             return None
-        said = await self.answer(turn)
+        async with asyncio.timeout(self.limits.inactivity):
+            said = await self.answer(turn)
         if said is None:
             return None
         reply = agent_message(said)
         reply.context_id = reply.context_id or turn.message.context_id or str(uuid4())
         return reply
 
-    async def _start(self, turn: Turn, scope: Scope) -> tuple[LiveTask, Running]:
+    async def _start(self, turn: Turn, scope: Scope, stream: Subscriber | None = None) -> tuple[LiveTask, Running]:
+        """Sends a message to its task, or to a new one. What has been looked up here is used before it can change."""
         if turn.request.configuration.HasField("task_push_notification_config"):
             config = turn.request.configuration.task_push_notification_config
             self._check_config(config, "configuration.task_push_notification_config.")
         if turn.message.reference_task_ids:
             turn.referenced = await self._referenced(scope, turn.message.reference_task_ids)
-        continued = bool(turn.message.task_id)
-        live = await (self._continued(turn, scope) if continued else self._new(turn, scope))
-        await self._inline_config(turn, scope, live)
-        kept = not continued or not live.busy
-        if continued and kept:
-            await live.keep(turn.message)
+        live = self._new(turn, scope) if not turn.message.task_id else await self._continued(turn, scope)
+        if stream:
+            self._check_subscribers(live)
         self._count(scope)
+        self._register(live)
         try:
-            return live, live.send(turn, kept=kept)
+            return live, live.send(turn, stream)
         except errors.A2AError:
             self._turn_over(scope)
+            self._release(scope, live.task.id)
             raise
 
-    async def _new(self, turn: Turn, scope: Scope) -> LiveTask:
+    def _new(self, turn: Turn, scope: Scope) -> LiveTask:
         message = turn.message
-        self._check_room(scope)
         message.context_id = message.context_id or str(uuid4())
         message.task_id = str(uuid4())
         status = TaskStatus(state=TASK_STATE_SUBMITTED, timestamp=now())
         task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
-        await self.store.create(scope, task)
-        return self._adopt(scope, task, 0, {})
+        return LiveTask(self._engine, scope, task, is_new=True)
 
     async def _continued(self, turn: Turn, scope: Scope) -> LiveTask:
         message = turn.message
@@ -278,22 +292,22 @@ class AgentServicer(A2AServiceServicer):
             wrong = errors.Violation("message.context_id", f"task {message.task_id} belongs to another context")
             raise errors.InvalidParamsError([wrong])
         if live.terminal:
-            state = TaskState.Name(live.task.status.state)
-            raise errors.UnsupportedOperationError(
-                f"Task {message.task_id} has ended ({state}); send the message without taskId for a new task",
-                metadata={"taskId": message.task_id, "state": state},
-            )
-        self._check_room(scope)
+            raise has_ended(live.task)
         message.context_id = live.task.context_id
         return live
 
-    async def _inline_config(self, turn: Turn, scope: Scope, live: LiveTask) -> None:
-        """Registers the webhook before execution starts, so that it misses nothing."""
+    async def _prepare(self, live: LiveTask, turn: Turn) -> None:
+        """Registers the webhook of a message before it is executed, so that it misses nothing."""
         if turn.request.configuration.HasField("task_push_notification_config"):
             config = TaskPushNotificationConfig()
             config.CopyFrom(turn.request.configuration.task_push_notification_config)
             config.task_id = live.task.id
-            await self._put_config(scope, config)
+            await self._put_config(live.scope, config)
+
+    def _history_length(self, holder: Any) -> int:
+        """How much history is shown: what was asked for, within the limit."""
+        most = self.limits.history
+        return min(holder.history_length, most) if holder.HasField("history_length") else most
 
     async def _referenced(self, scope: Scope, ids: Sequence[str]) -> list[Task]:
         found = [await self.store.read(scope, id) for id in list(dict.fromkeys(ids))[:100]]
@@ -309,41 +323,41 @@ class AgentServicer(A2AServiceServicer):
 
     # Live tasks.
 
+    @cached_property
+    def _engine(self) -> Engine:
+        return Engine(
+            self.store, self.limits, self.execute, self._prepare, self._deliver, self._release, self._turn_over
+        )
+
     async def _live(self, scope: Scope, id: str) -> LiveTask:
-        """The task that something happens to, from the store where nothing did; TaskNotFound outside the scope."""
+        """The task that something happens to, from the store where nothing did; TaskNotFound outside the scope.
+
+        Who makes something happen to it registers it, before awaiting anything else.
+        """
         if (live := self._lives.get((scope, id))) is not None:
             return live
         stored = await self.store.read(scope, id)
         if stored is None:
             raise _not_found(id)
         configs = {c.id: c for c in await self.store.configs(scope, id)} if self._sender else {}
-        return self._lives.get((scope, id)) or self._adopt(scope, stored.task, stored.version, configs)
-
-    def _adopt(self, scope: Scope, task: Task, version: int, configs: dict[str, Any]) -> LiveTask:
-        live = LiveTask(
-            scope,
-            task,
-            version,
-            store=self.store,
-            execute=self.execute,
-            deliver=self._deliver,
-            limits=self.limits,
-            released=self._release,
-            turn_over=self._turn_over,
-        )
+        if (live := self._lives.get((scope, id))) is not None:
+            return live
+        task = with_history(stored.task, self.limits.history)
+        live = LiveTask(self._engine, scope, task, stored.version)
         live.configs = configs
-        if task.status.state not in TERMINAL:
-            self._lives[scope, task.id] = live
         return live
 
-    def _release(self, live: LiveTask) -> None:
-        if live.idle:
-            self._lives.pop((live.scope, live.task.id), None)
+    def _register(self, live: LiveTask) -> None:
+        self._lives[live.scope, live.task.id] = live
 
-    def _subscribe(self, live: LiveTask) -> Subscriber:
+    def _release(self, scope: Scope, id: str) -> None:
+        live = self._lives.get((scope, id))
+        if live is not None and live.idle:
+            del self._lives[scope, id]
+
+    def _check_subscribers(self, live: LiveTask) -> None:
         if len(live.topic) >= self.limits.subscribers:
             raise errors.ResourceExhaustedError("Too many streams follow this task")
-        return live.topic.subscribe()
 
     async def _existing(self, scope: Scope, id: str) -> None:
         if (scope, id) not in self._lives and await self.store.read(scope, id) is None:
@@ -351,26 +365,29 @@ class AgentServicer(A2AServiceServicer):
 
     # Limits on turns.
 
-    def _check_room(self, scope: Scope) -> None:
-        if sum(self._turns.values()) >= self.limits.turns:
-            raise errors.ResourceExhaustedError("The agent is busy; try again later")
-        if self._turns.get(scope, 0) >= self.limits.turns_per_owner:
-            raise errors.ResourceExhaustedError("You have too many messages under way; try again later")
-
     def _count(self, scope: Scope) -> None:
-        self._turns[scope] = self._turns.get(scope, 0) + 1
+        """Raises ResourceExhaustedError where there are too many turns already."""
+        of_owner = self._turns_of.get(scope, 0)
+        if self._closed:
+            raise errors.UnavailableError
+        if self._turns >= self.limits.turns:
+            raise errors.ResourceExhaustedError("The agent is busy; try again later")
+        if of_owner >= self.limits.turns_per_owner:
+            raise errors.ResourceExhaustedError("You have too many messages under way; try again later")
+        self._turns += 1
+        self._turns_of[scope] = of_owner + 1
 
     def _turn_over(self, scope: Scope) -> None:
-        left = self._turns.get(scope, 1) - 1
-        if left > 0:
-            self._turns[scope] = left
-        else:
-            self._turns.pop(scope, None)
+        self._turns -= 1
+        self._turns_of[scope] -= 1
+        if not self._turns_of[scope]:
+            del self._turns_of[scope]
 
     # Webhooks.
 
     def _check_config(self, config: TaskPushNotificationConfig, path: str) -> None:
-        assert self.push is not None  # the card declares the capability only then
+        if self.push is None:
+            raise errors.PushNotificationNotSupportedError
         if violations := self.push.violations(config, path):
             raise errors.InvalidParamsError(violations)
 
@@ -382,6 +399,8 @@ class AgentServicer(A2AServiceServicer):
         if made.id not in existing and len(existing) >= self.limits.webhooks:
             raise errors.ResourceExhaustedError(f"A task has at most {self.limits.webhooks} webhooks")
         await self.store.put_config(scope, made)
+        if self._sender:
+            self._sender.replace(made)
         if live := self._lives.get((scope, made.task_id)):
             live.configs[made.id] = made
         return made
@@ -408,20 +427,10 @@ def _not_found(id: str) -> errors.TaskNotFoundError:
     return errors.TaskNotFoundError(f"Task {id[:100]} not found", metadata={"taskId": id[:100]})
 
 
-def _history_length(holder: Any) -> int | None:
-    return holder.history_length if holder.HasField("history_length") else None
-
-
 def _copy(task: Task) -> Task:
     copy = Task()
     copy.CopyFrom(task)
     return copy
-
-
-def _snapshot(task: Task, history_length: int | None) -> StreamResponse:
-    snapshot = StreamResponse(task=task)
-    with_history(snapshot.task, history_length)
-    return snapshot
 
 
 def _query(request: ListTasksRequest, size: int) -> Query:
@@ -440,9 +449,8 @@ def _position(token: str) -> Position | None:
     if not token:
         return None
     try:
-        timestamp, _, id = (
-            base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode().partition(":")
-        )
+        text = base64.b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode()
+        timestamp, id = text.split(":", 1)
         return Position(int(timestamp), id)
     except (binascii.Error, ValueError):
         wrong = errors.Violation("page_token", "is not a nextPageToken of an earlier page")

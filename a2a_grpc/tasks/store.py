@@ -15,8 +15,9 @@ from ..generated.a2a_pb2 import (
     StreamResponse,
     Task,
     TaskPushNotificationConfig,
+    TaskStatus,
 )
-from .lifecycle import TERMINAL
+from .lifecycle import TERMINAL, after
 
 
 class Scope(NamedTuple):
@@ -62,12 +63,14 @@ class ConflictError(Exception):
 class TaskStore(Protocol):
     """All methods may be called at once; a task is written by one writer of a process at a time."""
 
-    async def create(self, scope: Scope, task: Task) -> None: ...
+    async def create(self, scope: Scope, task: Task) -> None:
+        """Stores a new task, as version 0."""
 
     async def append(self, scope: Scope, task: Task, version: int, event: StreamResponse) -> None:
-        """Stores `event`, which makes `task` what it now is, as version + 1. Raises ConflictError.
+        """Stores `event`, which happens to `task` as it is at `version`, as version + 1. Raises ConflictError.
 
-        A store keeps what it wants: the event, which is small, or the task, which must be copied.
+        A store keeps what it wants: the event, which is small, or `lifecycle.after(task, event)`. Where it raises, the
+        stored task is as before.
         """
 
     async def read(self, scope: Scope, id: str) -> Stored | None: ...
@@ -109,27 +112,34 @@ class MemoryStore:
         self._most_ended, self._longest, self._clock = most_ended, longest, clock
 
     async def create(self, scope: Scope, task: Task) -> None:
-        record = _Record(0, task.status.state, task.context_id, _position(task), live=task)
+        """The task must not be changed by anybody but through `append`."""
+        record = _Record(0, task.status.state, task.context_id, _position(task.id, task.status), live=task)
         self._scopes.setdefault(scope, {})[task.id] = record
-        self._finish(scope, task, record)
+        if record.state in TERMINAL:
+            self._finish(scope, task, record)
 
     async def append(self, scope: Scope, task: Task, version: int, event: StreamResponse) -> None:
-        record = self._scopes[scope][task.id]
-        if record.version != version:
+        """Keeps no event: `task` itself is what is stored, once the caller has applied the event to it."""
+        record = self._scopes.get(scope, {}).get(task.id)
+        if record is None or record.version != version:
             raise ConflictError(task.id)
         record.version, record.live = version + 1, task
         if event.HasField("status_update"):
-            record.state, record.position = task.status.state, _position(task)
-            self._finish(scope, task, record)
+            status = event.status_update.status
+            record.state, record.position = status.state, _position(task.id, status)
+            if status.state in TERMINAL:
+                self._finish(scope, after(task, event), record)
 
     async def read(self, scope: Scope, id: str) -> Stored | None:
+        self._expire()
         record = self._scopes.get(scope, {}).get(id)
         return Stored(record.task(), record.version) if record else None
 
     async def list(self, scope: Scope, query: Query) -> Page:
+        self._expire()
         found = [r for r in self._scopes.get(scope, {}).values() if _matches(r, query)]
-        after = query.after
-        rest = found if after is None else [r for r in found if r.position < after]
+        start = query.after
+        rest = found if start is None else [r for r in found if r.position < start]
         page = nlargest(query.limit, rest, key=_by_position)
         following = page[-1].position if len(rest) > len(page) > 0 else None
         return Page([record.task() for record in page], following, len(found))
@@ -147,8 +157,6 @@ class MemoryStore:
             record.configs.pop(id, None)
 
     def _finish(self, scope: Scope, task: Task, record: _Record) -> None:
-        if record.state not in TERMINAL:
-            return
         record.wire, record.live = task.SerializeToString(), None
         self._ended.append((self._clock(), scope, task.id))
         self._expire()
@@ -163,8 +171,8 @@ class MemoryStore:
                 self._scopes.pop(scope, None)
 
 
-def _position(task: Task) -> Position:
-    return Position(task.status.timestamp.ToNanoseconds(), task.id)
+def _position(id: str, status: TaskStatus) -> Position:
+    return Position(status.timestamp.ToNanoseconds(), id)
 
 
 def _by_position(record: _Record) -> Position:

@@ -29,7 +29,7 @@ from ..generated.a2a_pb2 import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from .lifecycle import now
+from .lifecycle import IllegalTransitionError, now
 
 Content = str | bytes | Part | Mapping[str, Any] | Sequence[Any]
 """What parts are made of: text, a file's bytes, a Part, or JSON data."""
@@ -65,6 +65,7 @@ class Turn:
         self.cancel_request: CancelTaskRequest | None = None
         """Set when the task is to be cancelled; its metadata is the client's."""
         self.emitted = False
+        self._writers: list[ArtifactWriter] = []
         self._task: Task | None = None
         self._publish: Publish | None = None
 
@@ -169,7 +170,7 @@ class Turn:
     # Inside.
 
     def begin(self, task: Task, publish: Publish) -> None:
-        """The engine binds the turn to its task."""
+        """The engine binds the turn to its task, and to what takes its events."""
         self._task, self._publish = task, publish
 
     @property
@@ -194,43 +195,60 @@ class Turn:
         task = self._live
         update: Any = event.status_update if event.HasField("status_update") else event.artifact_update
         update.task_id, update.context_id = task.id, task.context_id
-        if event.HasField("status_update") and update.status.HasField("message"):
-            _address(update.status.message, task)
-        self.emitted = True
+        if event.HasField("artifact_update"):
+            _complete(update.artifact)
+        else:
+            if update.status.HasField("message"):
+                _address(update.status.message, task)
+            for writer in tuple(self._writers):
+                await writer.flush()
         assert self._publish is not None
         await self._publish(event)
+        self.emitted = True
 
 
 class ArtifactWriter:
-    """Writes the chunks of one artifact. The latest chunk is held back until the next, so that the last one says so."""
+    """Writes the chunks of one artifact.
+
+    The latest chunk is held back until the next, so that the last one says so; or until the next status.
+    """
 
     def __init__(self, turn: Turn, artifact: Artifact) -> None:
         self._turn, self._next, self._append = turn, artifact, False
         self.artifact_id = artifact.artifact_id
 
     async def __aenter__(self) -> Self:
+        self._turn._writers.append(self)
         return self
 
     async def write(self, *content: Content) -> None:
+        parts = [part(c) for c in content]
+        await self.flush()
+        self._next.parts.extend(parts)
+
+    async def flush(self, *, last: bool = False) -> None:
+        """Sends what is held back."""
         if self._next.parts:
-            await self._flush(last=False)
-        self._next.parts.extend(part(c) for c in content)
+            chunk, self._next = self._next, Artifact(artifact_id=self.artifact_id)
+            await self._turn._put_artifact(chunk, append=self._append, last=last)
+            self._append = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._next.parts:
-            await self._flush(last=error is None)
-
-    async def _flush(self, *, last: bool) -> None:
-        chunk, self._next = self._next, Artifact(artifact_id=self.artifact_id)
-        await self._turn._put_artifact(chunk, append=self._append, last=last)
-        self._append = True
+        self._turn._writers.remove(self)
+        try:
+            await self.flush(last=error is None)
+        except IllegalTransitionError:
+            if error is None:
+                raise
 
 
 def part(content: Content) -> Part:
     """A part of text, bytes, JSON data, or as it is."""
     if isinstance(content, Part):
+        if content.WhichOneof("content") is None:
+            raise ValueError("a part holds nothing; set one of text, raw, url, data")
         return content
     if isinstance(content, str):
         return Part(text=content)
@@ -251,6 +269,12 @@ def agent_message(content: Content | Message) -> Message:
     return made
 
 
+def _complete(artifact: Artifact) -> None:
+    if not artifact.parts:
+        raise ValueError("an artifact update needs at least one part")
+    artifact.artifact_id = artifact.artifact_id or str(uuid4())
+
+
 def _address(message: Message, task: Task) -> None:
     message.task_id, message.context_id = task.id, task.context_id
     message.role = ROLE_AGENT
@@ -262,7 +286,7 @@ def _wrapped(event: StreamResponse | TaskStatusUpdateEvent | TaskArtifactUpdateE
         event = StreamResponse(status_update=event)
     elif isinstance(event, TaskArtifactUpdateEvent):
         event = StreamResponse(artifact_update=event)
-    if event.WhichOneof("payload") not in ("status_update", "artifact_update"):
+    if not isinstance(event, StreamResponse) or event.WhichOneof("payload") not in ("status_update", "artifact_update"):
         raise TypeError("a turn emits status and artifact updates: the server makes the task, `answer` a message")
     if event.HasField("status_update") and not event.status_update.status.HasField("timestamp"):
         event.status_update.status.timestamp.CopyFrom(now())

@@ -242,8 +242,9 @@ async def test_nothing_is_kept_between_requests(lab: Lab, receiver: Receiver, mo
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9/")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9/")
     receiver.answers = [answer(200, Set_Cookie="a=b; Path=/")]
-    sender = lab.sender()
-    await all_of([sender.deliver(receiver.config(), chunk(n)) for n in "ab"])
+    sender = lab.sender(resolver=Names("127.0.0.1"))
+    config = receiver.config(url=f"http://cookies.example:{receiver.port}/")
+    await all_of([sender.deliver(config, chunk(n)) for n in "ab"])
     assert receiver.texts == ["a", "b"]
     assert "Cookie" not in receiver.requests[1][0].headers
 
@@ -259,13 +260,16 @@ TRIED = [  # status → how often it is tried, of three times at most
 
 
 @pytest.mark.parametrize(("status", "times"), TRIED)
-async def test_what_is_tried_again(lab: Lab, receiver: Receiver, status: int, times: int) -> None:
+async def test_what_is_tried_again(
+    lab: Lab, receiver: Receiver, caplog: pytest.LogCaptureFixture, status: int, times: int
+) -> None:
     receiver.answers = [answer(status, Location=f"http://127.0.0.1:{receiver.port}/elsewhere")] * 3
     sender = lab.sender(attempts=3)
     sender.deliver(receiver.config(), chunk("x"))
     await idle(sender)
     assert [r.path for r, _ in receiver.requests] == ["/in"] * times
     assert len({r.headers["Idempotency-Key"] for r, _ in receiver.requests}) == 1
+    assert caplog.text.count(f"gave up an event: HTTP status {status}") == (status >= 300)
 
 
 async def test_delays_grow_and_end(lab: Lab, receiver: Receiver) -> None:
@@ -370,15 +374,19 @@ async def test_the_end_of_a_task_is_always_tried_in_full(lab: Lab, receiver: Rec
     assert receiver.texts == ["a", "a", "b", "status_update", "status_update"]
 
 
-async def test_an_event_that_cannot_be_encoded_does_not_stop_the_next(lab: Lab, receiver: Receiver) -> None:
+async def test_an_event_that_cannot_be_encoded_does_not_stop_the_next(
+    lab: Lab, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(Encoded):
         @property
         def json(self) -> bytes:
-            raise RuntimeError("no JSON")
+            raise RuntimeError("hush")
 
     sender = lab.sender()
     await all_of([sender.deliver(receiver.config(), e) for e in (Broken(chunk("a").message), chunk("b"))])
     assert receiver.texts == ["b"]
+    assert "RuntimeError" in caplog.text
+    assert "hush" not in caplog.text
 
 
 # Logs
@@ -460,6 +468,12 @@ async def test_a_stored_config_that_the_policy_refuses_is_not_called(lab: Lab, r
         await all_of([sender.deliver(receiver.config(url=f"http://{host}:{port}/"), chunk("x"))])
         assert not connected()
     assert lab.sleeps.delays == []
+
+
+async def test_a_stored_config_is_judged_again(lab: Lab, receiver: Receiver) -> None:
+    await all_of([lab.sender(PushPolicy(allow_private=True)).deliver(receiver.config(), chunk("x"))])
+    await all_of([lab.sender(PushPolicy(allow_http=True, allow_private=True)).deliver(receiver.config(), chunk("y"))])
+    assert receiver.texts == ["y"]
 
 
 async def test_names_are_looked_up_by_the_worker_only(lab: Lab, receiver: Receiver) -> None:
@@ -568,17 +582,22 @@ async def test_a_full_queue_drops_what_comes_but_never_the_end(
     assert [r.getMessage().count("dropped") for r in caplog.records if r.name == "a2a_grpc"] == [1]
 
 
-async def test_a_replaced_webhook_gets_what_waits(lab: Lab, receiver: Receiver) -> None:
+@pytest.mark.parametrize("told_by", ["replace", "deliver"])
+async def test_a_replaced_webhook_gets_what_waits(lab: Lab, receiver: Receiver, told_by: str) -> None:
     lab.sleeps.gate = asyncio.Event()
     receiver.answers = [answer(503)]
     sender = lab.sender()
     future = sender.deliver(receiver.config(), chunk("x"))
-    second = sender.deliver(receiver.config(), chunk("y"))
     await all_of([future])
-    sender.replace(receiver.config(url=f"http://127.0.0.1:{receiver.port}/new", token="new"))
+    second = sender.deliver(receiver.config(), chunk("y"))
+    new = receiver.config(url=f"http://127.0.0.1:{receiver.port}/new", token="new")
+    if told_by == "replace":
+        sender.replace(new)
+    else:
+        second = sender.deliver(new, chunk("z"))
     lab.sleeps.gate.set()
     await all_of([second])
-    assert [r.path for r, _ in receiver.requests] == ["/in", "/new", "/new"]
+    assert [r.path for r, _ in receiver.requests] == ["/in", *["/new"] * (2 if told_by == "replace" else 3)]
     assert "X-A2A-Notification-Token" in receiver.requests[1][0].headers
 
 
@@ -595,8 +614,12 @@ async def test_a_deleted_webhook_gets_nothing_more(lab: Lab, receiver: Receiver)
     futures += [sender.deliver(receiver.config(id="sending"), chunk(n)) for n in "cd"]
     await receiver.wait(2)
     futures += [sender.deliver(receiver.config(id="unstarted"), chunk("e"))]
-    await all_of(sender.forget("t1", id) for id in ("retrying", "sending", "unstarted", "unknown"))
+    workers = [channel.worker for channel in sender._channels.values()]
+    stopped = [sender.forget("t1", id) for id in ("retrying", "sending", "unstarted", "unknown")]
+    assert [future.done() for future in stopped] == [False, False, False, True]
+    await all_of(stopped)
     assert all(future.done() for future in futures)
+    assert [worker.done() for worker in workers if worker] == [True] * 3
     lab.sleeps.gate.set()
     await all_of([sender.deliver(receiver.config(id="other"), chunk("f"))])
     assert receiver.texts == ["a", "c", "f"]
@@ -619,20 +642,32 @@ async def test_nothing_runs_while_nothing_waits(lab: Lab, receiver: Receiver) ->
     assert sender._channels == {}
 
 
-async def test_close_delivers_what_waits(lab: Lab, receiver: Receiver) -> None:
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """The sockets that senders make."""
+    made: list[socket.socket] = []
+    make = WebhookClient._socket
+
+    def record(*args: Any) -> socket.socket:
+        made.append(make(*args))
+        return made[-1]
+
+    monkeypatch.setattr(WebhookClient, "_socket", record)
+    return made
+
+
+async def test_close_delivers_what_waits(lab: Lab, receiver: Receiver, made: list[socket.socket]) -> None:
     sender = lab.sender()
     for n in "abc":
         sender.deliver(receiver.config(), chunk(n))
     await sender.close(10)
     assert receiver.texts == ["a", "b", "c"]
+    assert {s.fileno() for s in made} == {-1}
 
 
 async def test_close_is_bounded_and_leaves_nothing(
-    lab: Lab, receiver: Receiver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, receiver: Receiver, caplog: pytest.LogCaptureFixture, made: list[socket.socket]
 ) -> None:
-    made: list[socket.socket] = []
-    make = WebhookClient._socket
-    monkeypatch.setattr(WebhookClient, "_socket", lambda *args: made.append(make(*args)) or made[-1])
     before = asyncio.all_tasks()
     receiver.answers = [forever]
     sender = lab.sender()
@@ -642,7 +677,7 @@ async def test_close_is_bounded_and_leaves_nothing(
     async with asyncio.timeout(5):
         await sender.close(0)
     assert all(future.done() for future in futures)
-    assert not [t for t in asyncio.all_tasks() - before if "push" in repr(t)]
+    assert not [t for t in asyncio.all_tasks() - before if "RequestHandler" not in repr(t)]
     assert {s.fileno() for s in made} == {-1}
     assert "2 webhooks were not told everything" in caplog.text
     assert sender.deliver(receiver.config(), chunk("d")).done()
