@@ -12,6 +12,7 @@ from google.rpc.status_pb2 import Status
 from . import errors
 
 StatusCode = grpc.StatusCode
+AUTH_KEYS = ("transport_security_type", "x509_common_name", "x509_subject_alternative_name", "x509_pem_cert")
 STATUS_DETAILS = "grpc-status-details-bin"
 _CODE_OF_NUMBER = {code.value[0]: code for code in StatusCode}
 

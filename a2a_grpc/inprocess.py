@@ -41,10 +41,12 @@ class InProcessServer:
         self._intercepted = bool(interceptors)
         for interceptor in reversed(interceptors):
             self._lookup = partial(interceptor.intercept_service, self._lookup)
+        self._calls: set[CallContext] = set()
         self._streams: set[CallContext] = set()
 
     async def unary(self, method: Method, request: Any, context: CallContext) -> Any:
         """One response. Raises CallError; lets CancelledError of the client through."""
+        self._calls.add(context)
         cancelled = True
         try:
             handler: Any = self._handlers[method.path]
@@ -58,6 +60,7 @@ class InProcessServer:
             cancelled = False
             raise CallError(status) from None
         finally:
+            self._calls.discard(context)
             context.finish(cancelled=cancelled)
 
     async def stream(self, method: Method, request: Any, context: CallContext) -> AsyncGenerator[Any, None]:
@@ -85,6 +88,12 @@ class InProcessServer:
     def end_streams(self) -> None:
         """Ends every open stream with UNAVAILABLE, for its client to follow elsewhere."""
         for context in tuple(self._streams):
+            context.cancel_with(UnavailableError())
+
+    def end_calls(self) -> None:
+        """Ends everything that is open with UNAVAILABLE."""
+        self.end_streams()
+        for context in tuple(self._calls):
             context.cancel_with(UnavailableError())
 
     async def _find(self, details: grpc.HandlerCallDetails) -> "RpcHandler | None":

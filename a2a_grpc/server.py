@@ -85,6 +85,7 @@ class Server:
         end by that are given up a moment later.
         """
         seconds = self.options.shutdown_deadline if deadline is None else deadline
+        until = time.monotonic() + seconds
         runner, grpc_server, self._runner, self._grpc = self._runner, self._grpc, None, None
         self._ready = False
         if grpc_server:
@@ -94,8 +95,12 @@ class Server:
         for agent in self.agents:
             agent.server.end_streams()
         if not await self._calls.end(seconds / 2):
+            for agent in self.agents:
+                agent.server.end_calls()
+        if not await self._calls.end(LAST_MOMENT / 2):
             self._calls.cancel()
-            await self._calls.end(LAST_MOMENT)
+            await self._calls.end(LAST_MOMENT / 2)
+        await self._close_servicers(max(0.0, until - time.monotonic()))
         await _closed(closing, grpc_server)
 
     async def __aenter__(self) -> Self:
@@ -111,6 +116,13 @@ class Server:
     def card(self) -> AgentCard:
         """The complete card of the first agent."""
         return self.agents[0].card
+
+    async def _close_servicers(self, seconds: float) -> None:
+        """Lets servicers that have something to close (the task engine has) close it, each once."""
+        closers = {id(a.mount.servicer): getattr(a.mount.servicer, "close", None) for a in self.agents}
+        closing = [asyncio.create_task(close(seconds)) for close in closers.values() if close]
+        if closing:
+            await asyncio.wait(closing, timeout=seconds + LAST_MOMENT)
 
     # Starting
 
@@ -165,8 +177,11 @@ class Server:
         site = with_cors(Site([agent.site for agent in self.agents], lambda: self._ready), self.options.cors)
 
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
-            self._calls.enter()
-            return await site(request)
+            task = self._calls.add()
+            try:
+                return await site(request)
+            finally:
+                self._calls.discard(task)
 
         self._runner = await http_runner(answer, self.options.shutdown_deadline)
         for sock in sockets:
@@ -194,10 +209,17 @@ class _Calls:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def enter(self) -> None:
-        """The current task is a call."""
-        if task := asyncio.current_task():
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        """The current task is a call, until it is done."""
+        self.add().add_done_callback(self._tasks.discard)
+
+    def add(self) -> asyncio.Task[Any]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        return task
+
+    def discard(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
 
     async def end(self, within: float) -> bool:
         """Waits, `within` seconds at most, until no call is in flight."""

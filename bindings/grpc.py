@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio as health_aio
 
 from ..behaviors import RpcHandler
-from ..context import STATUS_DETAILS, CallContext, CallError, Metadatum, grpc_code
+from ..context import AUTH_KEYS, STATUS_DETAILS, CallContext, CallError, Metadatum, grpc_code
 from ..encoded import wire
 from ..errors import MethodNotFoundError, with_error_info
 from ..handlers import decoder
@@ -52,7 +52,7 @@ class GrpcContext(CallContext):
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         auth: Mapping[str, Iterable[bytes]] = self._call.auth_context()
-        return auth
+        return {key: auth[key] for key in AUTH_KEYS if key in auth}
 
     def time_remaining(self) -> float | None:  # type: ignore[override]
         remaining: float | None = self._call.time_remaining()
@@ -164,14 +164,22 @@ def _stream_handler(method: Method, route: Route, challenge: str, write_timeout:
                 await _write_all(call, context, responses, watch)
         except (CallError, asyncio.CancelledError) as error:
             status = context.status_of(error)
-            async with asyncio.timeout(LONGEST_ABORT):  # the status waits behind what a stalled client has not read
-                await _abort(call, status, _trailing(context, status, challenge))
+            await _abort_soon(call, status, _trailing(context, status, challenge))
         finally:
             watch.close()
         if context.trailing or context.echo:
             call.set_trailing_metadata((*context.echo, *context.trailing))
 
     return grpc.unary_stream_rpc_method_handler(behavior, decoder(method.request), wire)
+
+
+async def _abort_soon(call: Any, status: Status, trailing: Iterable[Metadatum]) -> None:
+    """The status waits behind what a stalled client has not read; the handler does not wait for that."""
+    try:
+        async with asyncio.timeout(LONGEST_ABORT):
+            await _abort(call, status, trailing)
+    except TimeoutError:
+        raise asyncio.CancelledError from None
 
 
 async def _write_all(call: Any, context: CallContext, responses: AsyncIterator[Any], watch: WriteWatch) -> None:

@@ -5,6 +5,7 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from aiohttp import ClientPayloadError, web
@@ -20,7 +21,8 @@ from .protojson import to_dict
 JSON = "application/json"
 A2A_JSON = "application/a2a+json"
 SSE = "text/event-stream"
-EXTRA_HEADERS = "a2a_grpc.headers"  # where a request keeps headers that its response must have (CORS)
+# Where a request keeps headers that its response must have (CORS); a typed key where aiohttp knows them.
+EXTRA_HEADERS: Any = web.RequestKey("headers", dict) if hasattr(web, "RequestKey") else "a2a_grpc.headers"
 LARGE_RESPONSE = 64 * 1024  # bytes; a smaller one fits the socket's buffers and never waits for its reader
 
 _HOP_BY_HOP = {"connection", "content-length", "content-type", "host", "keep-alive", "proxy-authenticate"}
@@ -84,7 +86,7 @@ class HttpContext(CallContext):
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
         transport = self._request.transport
         connection = transport and transport.get_extra_info("ssl_object")
-        return _auth_context(connection) if connection else {}
+        return _auth_context(connection) if connection else {"transport_security_type": [b"insecure"]}
 
     def time_remaining(self) -> float | None:  # type: ignore[override]
         return None if self._deadline is None else max(0.0, self._deadline - asyncio.get_running_loop().time())
@@ -209,7 +211,14 @@ def _auth_context(connection: Any) -> dict[str, list[bytes]]:
     if not certificate:
         return context
     names = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
-    alternatives = [value.encode() for _, value in certificate.get("subjectAltName", ())]
-    context["x509_common_name"] = [name.encode() for name in names]
+    alternatives = [_alternative(kind, value) for kind, value in certificate.get("subjectAltName", ())]
+    context["x509_common_name"] = [name.encode() for name in names[:1]] or [b""]
     context["x509_pem_cert"] = [ssl.DER_cert_to_PEM_cert(connection.getpeercert(True)).encode()]
     return {**context, **({"x509_subject_alternative_name": alternatives} if alternatives else {})}
+
+
+def _alternative(kind: str, value: Any) -> bytes:
+    """One subject alternative name, in the spelling of gRPC."""
+    if kind not in ("DNS", "URI", "email", "IP Address"):
+        return b"other types of SAN"
+    return str(ip_address(value.strip()) if kind == "IP Address" else value).encode()

@@ -36,6 +36,7 @@ OLD_NAMES = {  # method names of 0.3, and what they are called now
     "agent/getAuthenticatedExtendedCard": "GetExtendedAgentCard",
 }
 HTTP_STATUS = {-31401: 401, -31403: 403}  # all else is answered with 200: clients discard what is not
+TRANSPORT_LIMITS = (408, 413)
 
 
 class Envelope:
@@ -66,7 +67,7 @@ class Envelope:
         code = jsonrpc_code(status)
         error = {"code": code, "message": status.message, "data": details_json(status)}
         body = b'{"jsonrpc":"2.0","id":' + self._id + b',"error":' + dumps(error) + b"}"
-        return HTTP_STATUS.get(code) or (413 if http_status == 413 else 200), body
+        return HTTP_STATUS.get(code) or (http_status if http_status in TRANSPORT_LIMITS else 200), body
 
     def _keep_id(self, id_: Any) -> None:
         if isinstance(id_, bool) or not isinstance(id_, str | int | float | None):

@@ -420,8 +420,8 @@ async def grpc_error(server: Server, method: str, request: Any) -> tuple[grpc.ai
         call: Any = shape(rpc.path, rpc.request.SerializeToString, rpc.response.FromString)(request, timeout=5)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await (call.read() if rpc.streaming else call)
-    trailers = dict(caught.value.trailing_metadata() or ())
-    return caught.value, Status.FromString(trailers["grpc-status-details-bin"])  # type: ignore[arg-type]
+    (details,) = [value for key, value in caught.value.trailing_metadata() if key == "grpc-status-details-bin"]
+    return caught.value, Status.FromString(details)  # type: ignore[arg-type]
 
 
 # BR-33: sizes
