@@ -22,12 +22,14 @@ from .errors import (
 from .options import TLS, Mount, Options
 from .ports import PortError
 from .server import Server, mount, run, serve
+from .tasks import AgentServicer, Turn, agent
 
 __version__ = "0.1.0"
 
 __all__ = [
     "TLS",
     "A2AError",
+    "AgentServicer",
     "CardError",
     "ContentTypeNotSupportedError",
     "Encoded",
@@ -44,10 +46,12 @@ __all__ = [
     "Server",
     "TaskNotCancelableError",
     "TaskNotFoundError",
+    "Turn",
     "UnauthenticatedError",
     "UnsupportedOperationError",
     "VersionNotSupportedError",
     "Violation",
+    "agent",
     "mount",
     "run",
     "serve",

@@ -18,7 +18,7 @@ import grpc
 import grpc.aio
 from aiohttp import web
 
-from .agent import Address, Agent, assemble
+from .assembly import Address, Agent, assemble
 from .behaviors import close_threads
 from .bindings.grpc import A2AHandler, Route, add_services, server_options
 from .bindings.http_server import close_http, http_runner

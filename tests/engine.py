@@ -21,7 +21,12 @@ from a2a_grpc.tasks.store import ConflictError, Page, Position, Query, Scope, St
 
 State = pb.TaskState
 ENDED = {s for s in TERMINAL}
-OPEN_STATES = [pb.TASK_STATE_SUBMITTED, pb.TASK_STATE_WORKING, pb.TASK_STATE_INPUT_REQUIRED, pb.TASK_STATE_AUTH_REQUIRED]
+OPEN_STATES = [
+    pb.TASK_STATE_SUBMITTED,
+    pb.TASK_STATE_WORKING,
+    pb.TASK_STATE_INPUT_REQUIRED,
+    pb.TASK_STATE_AUTH_REQUIRED,
+]
 
 
 # Messages

@@ -146,11 +146,20 @@ class Target:
             line: dict[str, int] = json.loads(await self.process.stdout.readline())
         return line
 
+    async def idle(self) -> dict[str, int]:
+        """The state once nothing has changed for half a second: what earlier calls used is closed."""
+        state, unchanged = await self.state(), 0
+        while unchanged < 5:
+            await asyncio.sleep(0.1)
+            before, state = state, await self.state()
+            unchanged = 0 if _counts(state) != _counts(before) else unchanged + 1
+        return state
+
     async def settled(self, start: Mapping[str, int]) -> dict[str, int]:
         """The state once tasks and descriptors are back to those of `start`, or as it is after a while."""
         for _ in range(100):
             state = await self.state()
-            if state["tasks"] <= start["tasks"] and state["descriptors"] <= start["descriptors"]:
+            if _counts(state) == _counts(start):
                 return state
             await asyncio.sleep(0.1)
         return state
@@ -162,6 +171,10 @@ class Target:
         )
         async with All(where) as every:
             return [outcome.only.message.parts[0].text for outcome in await every.call("SendMessage", send("hi"))]
+
+
+def _counts(state: Mapping[str, int]) -> tuple[int, int]:
+    return state["tasks"], state["descriptors"]
 
 
 @contextlib.asynccontextmanager
@@ -205,7 +218,7 @@ class Siege(NamedTuple):
 async def siege(seed: int, count: int) -> Siege:
     async with target() as where:
         answered = [await where.answers()]
-        states = [await where.state()]
+        states = [await where.idle()]
         findings = []
         for _ in range(2):
             findings += await run(where, seed, count)

@@ -15,8 +15,7 @@ PACKAGE = "a2a_grpc"
 ROOT = Path(a2a_grpc.__file__).parent
 
 PURE_BINDINGS = [
-    "bindings.json_text",
-    "bindings.protojson*",
+    "bindings.protojson.*",
     "bindings.http_template",
     "bindings.http_binding",
     "bindings.http_rule",
@@ -49,8 +48,9 @@ MAY_IMPORT = {
     "inprocess": [*PURE, "context", "behaviors"],
     "options": ["errors", "generated.*", "service_parameters"],
     "bindings.*": [*PURE, *CALL, "bindings.*"],
-    "agent": [*PURE, *CALL, "bindings.*", "options"],
-    "server": [*PURE, *CALL, "bindings.*", "options", "ports", "agent"],
+    "assembly": [*PURE, *CALL, "bindings.*", "options", "auth"],
+    "auth": [*PURE, "context"],
+    "server": [*PURE, *CALL, "bindings.*", "options", "ports", "assembly"],
     "__init__": ["*"],
     "tasks.*": [*PURE, "context", "tasks.*"],
     "client.*": [*PURE, "client.*"],
@@ -64,7 +64,7 @@ NOT_IMPORTED = {
     "cli.*": ["cli.*", "examples.demo"],
     "tasks.*": ["tasks.*", "examples.*", "__init__"],
     "client.*": ["client.*", "examples.*", "cli.*", "__init__"],
-    "bindings.v0_3.*": ["bindings.v0_3.*", "agent", "server", "client.*"],
+    "bindings.v0_3.*": ["bindings.v0_3.*", "assembly", "server", "client.*"],
 }
 
 HTTP_BINDINGS = ["event_stream", "http", "http_call", "http_server", "jsonrpc", "rest", "site"]
@@ -78,7 +78,7 @@ ONLY_IN = {
         "tasks.push*",
         "tasks.webhook_receiver",
     ],
-    "orjson": ["bindings.json_text"],
+    "orjson": ["bindings.protojson.text"],
     "typer": ["cli.commands"],
     "rich": ["cli.commands"],
     "a2a": [],

@@ -26,9 +26,9 @@ from google.rpc.status_pb2 import Status
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from a2a_grpc.bindings import json_text
 from a2a_grpc.bindings.protojson import JsonSyntaxError, dumps, from_json, loads, to_dict, to_json
-from a2a_grpc.bindings.protojson_fields import is_map, is_repeated
+from a2a_grpc.bindings.protojson import text as json_text
+from a2a_grpc.bindings.protojson.fields import is_map, is_repeated
 from a2a_grpc.errors import InvalidAgentResponseError, InvalidParamsError, ParseError
 from a2a_grpc.generated import a2a_pb2, a2a_v0_3_pb2
 

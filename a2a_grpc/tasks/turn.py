@@ -165,7 +165,10 @@ class Turn:
 
     async def emit(self, event: StreamResponse | TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> None:
         """A raw event. Its ids are filled in; it must not be changed afterwards."""
-        await self._emit(_wrapped(event))
+        wrapped = _wrapped(event)
+        if wrapped.HasField("status_update"):
+            await self._flush()
+        await self._emit(wrapped)
 
     # Inside.
 
@@ -180,14 +183,18 @@ class Turn:
         return self._task
 
     async def _move(self, state: int, content: Content | None, metadata: Metadata) -> None:
-        status = TaskStatus(state=state, timestamp=now())  # type: ignore[arg-type]
-        if content is not None:
-            status.message.CopyFrom(agent_message(content))
-        await self._emit(StreamResponse(status_update=TaskStatusUpdateEvent(status=status, metadata=_struct(metadata))))
+        event = _status(state, content, metadata)
+        await self._flush()
+        await self._emit(event)
+
+    async def _flush(self) -> None:
+        """What was written before a status comes before it."""
+        for writer in tuple(self._writers):
+            await writer.flush()
 
     async def _put_artifact(self, artifact: Artifact, *, append: bool, last: bool) -> None:
         if self._live.status.state != TASK_STATE_WORKING:
-            await self.status()
+            await self._emit(_status(TASK_STATE_WORKING))
         update = TaskArtifactUpdateEvent(artifact=artifact, append=append, last_chunk=last)
         await self._emit(StreamResponse(artifact_update=update))
 
@@ -197,11 +204,8 @@ class Turn:
         update.task_id, update.context_id = task.id, task.context_id
         if event.HasField("artifact_update"):
             _complete(update.artifact)
-        else:
-            if update.status.HasField("message"):
-                _address(update.status.message, task)
-            for writer in tuple(self._writers):
-                await writer.flush()
+        elif update.status.HasField("message"):
+            _address(update.status.message, task)
         assert self._publish is not None
         await self._publish(event)
         self.emitted = True
@@ -267,6 +271,13 @@ def agent_message(content: Content | Message) -> Message:
     made.role = ROLE_AGENT
     made.message_id = made.message_id or str(uuid4())
     return made
+
+
+def _status(state: int, content: Content | None = None, metadata: Metadata = None) -> StreamResponse:
+    status = TaskStatus(state=state, timestamp=now())  # type: ignore[arg-type]
+    if content is not None:
+        status.message.CopyFrom(agent_message(content))
+    return StreamResponse(status_update=TaskStatusUpdateEvent(status=status, metadata=_struct(metadata)))
 
 
 def _complete(artifact: Artifact) -> None:

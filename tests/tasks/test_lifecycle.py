@@ -105,7 +105,6 @@ def test_only_a_task_that_is_open_takes_artifacts_and_messages(state: int, event
     else:
         with pytest.raises(IllegalTransitionError, match="cannot change: it has ended"):
             apply(changed, event)
-        assert changed == task(state, *()).__class__.FromString(changed.SerializeToString())
         assert not changed.artifacts
         assert not changed.history
 
@@ -166,7 +165,11 @@ def test_what_an_appended_chunk_adds_besides_parts() -> None:
     second = artifact("A", "2", append=True, name="ignored", extensions=["urn:x", "urn:y"])
     second.artifact_update.artifact.metadata.update({"b": 2})
     [found] = task(WORKING, first, second).artifacts
-    assert (found.name, list(found.extensions), dict(found.metadata)) == ("report", ["urn:x", "urn:y"], {"a": 1, "b": 2})
+    assert (found.name, list(found.extensions), dict(found.metadata)) == (
+        "report",
+        ["urn:x", "urn:y"],
+        {"a": 1, "b": 2},
+    )
 
 
 ids = st.sampled_from("AB")

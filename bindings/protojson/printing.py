@@ -38,8 +38,8 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from ..errors import InvalidAgentResponseError
-from .protojson_fields import (
+from ...errors import InvalidAgentResponseError
+from .fields import (
     FIXED32,
     FIXED64,
     LENGTH,
@@ -57,7 +57,7 @@ from .protojson_fields import (
     varint,
     wire_type,
 )
-from .protojson_values import NUMBERS, SPECIAL, Names, Reader, UnprintableError, read_bytes
+from .wire_values import NUMBERS, SPECIAL, Names, Reader, UnprintableError, read_bytes
 
 ALWAYS: dict[str, Callable[[], dict[str, Any]]] = {
     "lf.a2a.v1.ListTasksResponse": lambda: {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0},

@@ -6,9 +6,9 @@ Whole numbers beyond 2^53 inside Struct and Value lose precision: their numbers 
 
 from google.protobuf.message import Message
 
-from .json_text import JsonSyntaxError, dumps, loads
-from .protojson_parse import from_json
-from .protojson_print import to_dict
+from .printing import to_dict
+from .reading import from_json
+from .text import JsonSyntaxError, dumps, loads
 
 __all__ = ["JsonSyntaxError", "dumps", "from_json", "loads", "to_dict", "to_json"]
 

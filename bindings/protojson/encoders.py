@@ -14,9 +14,9 @@ from typing import Any
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
-from ..errors import LONGEST_QUOTE, nearest, quote
-from .protojson_fields import enum_type, tag, varint, wire_type
-from .protojson_time import read_duration, read_timestamp
+from ...errors import LONGEST_QUOTE, nearest, quote
+from .fields import enum_type, tag, varint, wire_type
+from .times import read_duration, read_timestamp
 
 Encoder = Callable[[Any], bytes]
 

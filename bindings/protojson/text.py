@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import ParseError
+from ...errors import ParseError
 
 try:
     import orjson

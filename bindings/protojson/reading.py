@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from ..errors import InvalidParamsError, Violation
-from .protojson_encode import PAYLOADS, SPECIAL, Encoder, RefusedError, framed, number_encoder, shown, text_framed
-from .protojson_fields import (
+from ...errors import InvalidParamsError, Violation
+from .encoders import PAYLOADS, SPECIAL, Encoder, RefusedError, framed, number_encoder, shown, text_framed
+from .fields import (
     LENGTH,
     descriptor,
     entry_fields,
@@ -31,7 +31,7 @@ from .protojson_fields import (
     varint,
     wire_type,
 )
-from .protojson_fields import message_type as held
+from .fields import message_type as held
 
 M = TypeVar("M", bound=Message)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from .protojson_fields import read_varint, skipped
-from .protojson_time import duration_text, timestamp_text
+from .fields import read_varint, skipped
+from .times import duration_text, timestamp_text
 
 Reader = Callable[[bytes, int, int], Any]
 """From the bytes between two positions to a JSON value."""
