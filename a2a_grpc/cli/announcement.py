@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..agent import Agent
+from ..assembly import Agent
 from ..card import GRPC, HTTP_JSON, JSONRPC, WELL_KNOWN_PATH
 from ..server import Server
 from . import calls
