@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+DRIVER ?= ../shared/conformance/run_tck.sh
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -26,7 +27,7 @@ test: $(VENV)/.test  ## Run the tests, without the ones that take minutes (PYTES
 soak: $(VENV)/.test  ## Run the tests that take minutes
 	@$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
-tck: $(VENV)/.run  ## Run the official conformance kit (DRIVER=program KIT=checkout)
+tck: $(VENV)/.run  ## Run the official conformance kit (KIT=checkout)
 	@PYTHON=$(BIN)/python tests/tck.sh "$(DRIVER)" "$(KIT)" .venv-tck
 
 bench: $(VENV)/.test  ## Measure the overhead of the bindings

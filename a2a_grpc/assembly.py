@@ -84,7 +84,9 @@ def _tenants(mount: Mount, options: Options) -> frozenset[str] | None:
 
 
 def _site(mount: Mount, card: AgentCard, server: InProcessServer, options: Options, challenge: str) -> AgentSite:
-    limits = HttpLimits(options.max_body, options.read_timeout, options.write_timeout, options.keepalive)
+    limits = HttpLimits(
+        options.max_message_size, options.max_body, options.read_timeout, options.write_timeout, options.keepalive
+    )
     calls = HttpCalls(server, limits, challenge)
     return AgentSite(
         prefix=mount.prefix,

@@ -40,7 +40,7 @@ Known: TypeAlias = Caller | str | None
 """Who has been recognised: a caller, or only its name; None is nobody."""
 Verdict: TypeAlias = Known | Awaitable[Known]
 
-QUERY = ":query"  # metadata that holds the query of an HTTP request; no client can send a name with a colon
+QUERY = ":query"  # metadata that holds the raw query of an HTTP request; it is no name of a header
 _VISIBLE = re.compile("[!-~]+")
 _HEADER = re.compile(r"(?!grpc-)[\w.-]+(?<!-bin)", re.ASCII | re.IGNORECASE)  # a name that is one on HTTP and gRPC
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -107,6 +107,9 @@ class AnyOf(Guard):
     def __init__(self, *alternatives: Authenticator) -> None:
         if not alternatives:
             raise ValueError("AnyOf needs at least one authenticator: nobody could call")
+        ways = [authenticator.advice for authenticator in alternatives]
+        if twice := next((way for way in ways if ways.count(way) > 1), None):
+            raise ValueError(f"two alternatives read {twice}: give one of them a function that knows both")
         self.alternatives = alternatives
 
 

@@ -233,8 +233,9 @@ def status(
     details: Iterable[Message] = (),
 ) -> Status:
     """A Status that carries ErrorInfo first; the reason is the code's name where none is given."""
-    info = ErrorInfo(reason=reason or code_pb2.Code.Name(code), domain=DOMAIN, metadata=metadata)
-    return Status(code=code, message=message, details=[_packed(d) for d in (info, *details)])
+    told = {key: _encodable(value) for key, value in (metadata or {}).items()}
+    info = ErrorInfo(reason=reason or code_pb2.Code.Name(code), domain=DOMAIN, metadata=told)
+    return Status(code=code, message=_encodable(message), details=[_packed(d) for d in (info, *details)])
 
 
 def to_status(error: BaseException) -> Status:
@@ -299,6 +300,11 @@ def quote(value: object) -> str:
     """A value from outside, for an error text: as JSON would show it, and short."""
     text = str(value)
     return f'"{text}"' if len(text) <= LONGEST_QUOTE else f'"{text[:LONGEST_QUOTE]}…"'
+
+
+def _encodable(text: str) -> str:
+    """Header values that are not UTF-8 come with half surrogates, which neither protobuf nor JSON can write."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _summary(violations: Sequence[Violation]) -> str:

@@ -130,7 +130,8 @@ class InProcessServer:
 
 def unknown_method(name: str, methods: Mapping[str, Method]) -> MethodNotFoundError:
     meant = nearest(name.rpartition("/")[2], methods)
-    return MethodNotFoundError(f"Unknown method {name[:80]}." + (f" Did you mean {meant}?" if meant else ""))
+    advice = f"Did you mean {meant}?" if meant else f"There are {', '.join(methods)}."
+    return MethodNotFoundError(f"Unknown method {name[:80]}. {advice}")
 
 
 def _single(behavior: Callable[..., Awaitable[Any]]) -> Callable[..., AsyncGenerator[Any, None]]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
-from aiohttp import ClientPayloadError, web
+from aiohttp import ClientPayloadError, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
+from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, RetryInfo
 from google.rpc.status_pb2 import Status
 
@@ -37,6 +38,7 @@ _SNAKE = re.compile(r"_([a-z0-9])")
 class HttpLimits:
     """Sizes in bytes, times in seconds."""
 
+    max_message: int  # as protobuf: one limit for all bindings
     max_body: int
     read_timeout: float
     write_timeout: float
@@ -96,6 +98,9 @@ async def read_body(request: web.BaseRequest, limits: HttpLimits) -> bytes:
     """The whole body. Raises TooLargeError before it is buffered, SlowBodyError where it stalls."""
     if (request.content_length or 0) > limits.max_body:
         raise _too_large(limits)
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.version >= HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
     if request.content.is_eof():
         return _within(request.content.read_nowait(), limits)
     try:
@@ -120,6 +125,12 @@ def _within(body: bytes, limits: HttpLimits) -> bytes:
     if len(body) > limits.max_body:
         raise _too_large(limits)
     return body
+
+
+def check_size(message: Any, limits: HttpLimits) -> None:
+    """Refuses what gRPC would not take either: numbers in JSON are smaller than as protobuf, bytes larger."""
+    if isinstance(message, Message) and message.ByteSize() > limits.max_message:
+        raise TooLargeError(f"The request is larger than {limits.max_message} bytes as a protobuf message")
 
 
 def _too_large(limits: HttpLimits) -> TooLargeError:

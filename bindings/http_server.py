@@ -1,6 +1,7 @@
 """The aiohttp server under the HTTP bindings; what it refuses itself is answered in their error format too."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -13,6 +14,11 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class _Protocol(RequestHandler):
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """A body that cannot be decoded was answered; that aiohttp meets it again while it lingers is no news."""
+        if not isinstance(kw.get("exc_info"), web.RequestPayloadError):
+            super().log_exception(*args, **kw)
+
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:

@@ -18,7 +18,7 @@ from ..errors import (
 from ..handlers import Undecodable
 from ..inprocess import unknown_method
 from ..methods import Method
-from .http import JSON, HttpContext, details_json, is_json, read_body
+from .http import JSON, HttpContext, check_size, details_json, is_json, read_body
 from .http_call import HttpCalls
 from .protojson import dumps, from_json, loads
 
@@ -90,6 +90,7 @@ class JsonRpcBinding:
             if method is None:
                 raise self._unknown(name)
             message, context = _message(method, params), HttpContext(request)
+            check_size(message, self._calls.limits)
         except Exception as error:
             return self._calls.refusal(envelope, error)
         return await self._calls.answer(request, method, message, context, envelope)
@@ -107,8 +108,8 @@ class JsonRpcBinding:
 
 
 def _message(method: Method, params: Any) -> Any:
-    if isinstance(params, list):
-        return Undecodable(InvalidParamsError([Violation("", "params must be an object, not an array")]))
+    if params is not None and not isinstance(params, dict):
+        return Undecodable(InvalidParamsError([Violation("", "params must be an object")]))
     try:
         return from_json(method.request, {} if params is None else params)
     except InvalidParamsError as error:

@@ -18,7 +18,7 @@ from ..errors import (
     http_status as canonical_status,
 )
 from ..handlers import Undecodable
-from .http import A2A_JSON, JSON, HttpContext, details_json, is_json, media_type, read_body
+from .http import A2A_JSON, JSON, HttpContext, check_size, details_json, is_json, media_type, read_body
 from .http_call import HttpCalls
 from .http_rule import Allowed, Match, Router
 from .protojson import dumps, loads
@@ -71,6 +71,7 @@ class RestBinding:
             return self._unmatched(request, raw_path, match, answer)
         try:
             message = await self._message(request, match)
+            check_size(message, self._calls.limits)
             context = HttpContext(request)
         except Exception as error:
             return self._calls.refusal(answer, error)

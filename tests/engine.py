@@ -16,11 +16,10 @@ from wires import METHODS, REST, Fault, GrpcWire, JsonRpcWire, RestWire, grpc_fa
 from a2a_grpc.caller import Caller, caller
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.tasks import AgentServicer, MemoryStore, Turn
-from a2a_grpc.tasks.lifecycle import TERMINAL, after
+from a2a_grpc.tasks.lifecycle import after
 from a2a_grpc.tasks.store import ConflictError, Page, Position, Query, Scope, Stored
 
 State = pb.TaskState
-ENDED = {s for s in TERMINAL}
 OPEN_STATES = [
     pb.TASK_STATE_SUBMITTED,
     pb.TASK_STATE_WORKING,

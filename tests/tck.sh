@@ -39,7 +39,8 @@ r.build_opener(r.ProxyHandler({})).open(sys.argv[1], timeout=5)' "$1/.well-known
 }
 
 start() { # PROFILE HTTP_PORT GRPC_PORT
-    "$PYTHON" -m a2a_grpc.examples.conformance --profile "$1" --http-port "$2" --grpc-port "$3" &
+    "$PYTHON" -m a2a_grpc.examples.conformance --profile "$1" --http-port "$2" --grpc-port "$3" \
+        --media-type-status 400 & # the driver's table has 400 here too, where HTTP has 415
     AGENT=$!
     for _ in $(seq $LONGEST_START); do
         answers "http://127.0.0.1:$2" && return

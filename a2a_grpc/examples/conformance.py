@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from a2a_grpc import run
 from a2a_grpc.caller import Caller
+from a2a_grpc.errors import MediaTypeError
 from a2a_grpc.generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentExtension, Message, Part
 from a2a_grpc.tasks import AgentServicer, PushPolicy, Turn
 from a2a_grpc.tasks.turn import Content
@@ -112,7 +113,10 @@ def main() -> None:
     parser.add_argument("--http-port", type=int, default=9999)
     parser.add_argument("--grpc-port", type=int, default=10000)
     parser.add_argument("--input-modes", nargs="+", default=["*/*"], help="refuse parts of any other media type")
+    parser.add_argument("--media-type-status", type=int, help="what a wrong Content-Type is answered with over REST")
     given = parser.parse_args()
+    if given.media_type_status:
+        MediaTypeError.http_status = given.media_type_status
     run(Conformance(given.profile, given.input_modes), http_port=given.http_port, grpc_port=given.grpc_port)
 
 

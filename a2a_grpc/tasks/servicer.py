@@ -49,6 +49,7 @@ from .turn import Turn, agent_message
 
 DEFAULT_PAGE = 50
 SHUT_DOWN = "The server was shut down"
+LAST_MOMENT = 0.2  # seconds to store how tasks end, where no time is left
 
 
 class AgentServicer(A2AServiceServicer):
@@ -117,7 +118,7 @@ class AgentServicer(A2AServiceServicer):
         until = loop.time() + deadline
         closing = [loop.create_task(live.close(SHUT_DOWN, deadline / 4)) for live in self._lives.values()]
         if closing:
-            await asyncio.wait(closing, timeout=deadline)
+            await asyncio.wait(closing, timeout=max(deadline, LAST_MOMENT))
             for late in closing:
                 late.cancel()
         if self._sender:

@@ -183,9 +183,8 @@ class Turn:
         return self._task
 
     async def _move(self, state: int, content: Content | None, metadata: Metadata) -> None:
-        event = _status(state, content, metadata)
         await self._flush()
-        await self._emit(event)
+        await self._emit(_status(state, content, metadata))
 
     async def _flush(self) -> None:
         """What was written before a status comes before it."""

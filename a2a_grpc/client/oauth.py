@@ -1,0 +1,69 @@
+"""OAuth 2 client credentials: a token fetched once, shared by all calls, and renewed before it ends. RFC 6749, 4.4."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from ..errors import UnauthenticatedError, log
+from ..generated.a2a_pb2 import SecurityScheme
+from .addresses import is_loopback, origin
+from .credentials import Presented, bearer, fits_token
+
+USUAL_LIFE = 300.0  # seconds of a token that does not say
+LONGEST_FETCH = 10.0  # seconds
+
+
+@dataclass
+class OAuth2:
+    """Client credentials. `token_url` is not read from the card: a card must not choose who is told the secret.
+
+    A token is renewed `ahead` seconds before it ends, or after half of its life, beside the calls that still use it.
+    """
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    token_url: str = ""
+    scope: str = ""
+    ahead: float = 60.0
+    clock: Callable[[], float] = field(default=time.monotonic, repr=False)
+    _token: str = field(default="", init=False, repr=False)
+    _renew_at: float = field(default=0.0, init=False, repr=False)
+    _ends_at: float = field(default=0.0, init=False, repr=False)
+    _fetching: "asyncio.Task[None] | None" = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        found = origin(self.token_url)
+        if not self.token_url.startswith("https://") and not is_loopback(found.host):
+            raise ValueError("token_url must begin with https://: a secret is sent there")
+
+    def fits(self, scheme: SecurityScheme) -> bool:
+        return fits_token(scheme)
+
+    async def present(self, scheme: SecurityScheme) -> Presented:
+        now = self.clock()
+        if now >= self._renew_at and self._fetching is None:
+            self._fetching = asyncio.create_task(self._fetch())
+            self._fetching.add_done_callback(self._fetched)
+        if self._fetching and now >= self._ends_at:
+            await asyncio.shield(self._fetching)
+        return bearer(self._token)
+
+    def _fetched(self, task: "asyncio.Task[None]") -> None:
+        self._fetching = None
+        if not task.cancelled() and (error := task.exception()):
+            log.warning("a token could not be fetched: %s", error)
+
+    async def _fetch(self) -> None:
+        form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
+        auth = aiohttp.encode_basic_auth(self.client_id, self.client_secret) if _HAS_ENCODE else ""
+        headers = {"Authorization": auth, "Accept": "application/json"}
+        try:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(LONGEST_FETCH)) as session:
+                async with session.post(self.token_url, data=form, headers=headers, allow_redirects=False) as response:
+                    answer = await response.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise UnauthenticatedError(f"No token from {origin(self.token_url)}: {type(error).__name__}") from error
+        self._keep(answer, response.status)

@@ -1,0 +1,107 @@
+"""What can be set about a client, in one place."""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from ..errors import nearest
+from ..generated.a2a_pb2 import AgentCard
+from ..methods import Method
+from ..service_parameters import major_minor
+from .choose import SPOKEN, VERSION
+from .credentials import Given
+
+
+@dataclass(frozen=True)
+class ClientTLS:
+    """PEM files: the authority to trust instead of the system's, and one's own certificate and key (mTLS)."""
+
+    ca: Path | str | None = None
+    certificate: Path | str | None = None
+    key: Path | str | None = None
+
+    def ssl_context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.certificate:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
+
+    def channel_credentials(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(*(Path(f).read_bytes() if f else None for f in self._files))
+
+    @property
+    def _files(self) -> tuple[Path | str | None, ...]:
+        return self.ca, self.key, self.certificate
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that is about to be made, as interceptors see it. Make another with `dataclasses.replace`.
+
+    `metadata` becomes headers or gRPC metadata, names in lower case. Credentials are added later, unseen.
+    """
+
+    method: Method
+    message: Message
+    metadata: Mapping[str, str]
+    card: AgentCard
+
+
+Interceptor = Callable[[Call], Call | Awaitable[Call]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientOptions:
+    """The options of a client. Times are in seconds, sizes in bytes."""
+
+    bindings: Sequence[str] = ()  # only these, in this order; empty is the order of the card
+    version: str = VERSION  # of the protocol; an interface of another one is not used
+    credentials: Given = ()  # one, several, or by the names of the card's security schemes
+    origins: Sequence[str] = ()  # more addresses that credentials may go to, besides that of the card
+    interceptors: Sequence[Interceptor] = ()  # the first one sees a call first
+    extensions: Sequence[str] = ()  # URIs to activate
+    tls: ClientTLS | None = None
+    insecure: bool = False  # a bare host:port of the card is called without TLS
+    connect_timeout: float = 5.0
+    deadline: float = 60.0  # of a call that does not stream; sent to the server
+    answer_deadline: float = 600.0  # of `ask`
+    idle_timeout: float = 300.0  # without a byte on a stream: keep-alive comments count on HTTP, messages on gRPC
+    attempts: int = 3  # at a call that only reads
+    recoveries: int = 5  # of a broken stream, one after another without any news
+    backoff: float = 0.2  # before the second attempt; it doubles
+    max_response: int = 256 * 1024 * 1024
+    card_max_age: float = 300.0  # of a card whose headers do not say
+
+    def __post_init__(self) -> None:
+        for names, is_right, rule in _RULES:
+            for name in names:
+                if not is_right(getattr(self, name)):
+                    raise ValueError(f"{name} {rule}, not {getattr(self, name)!r}")
+
+
+_RULES: Sequence[tuple[Sequence[str], Callable[[Any], object], str]] = (
+    (("bindings", "origins", "extensions", "interceptors"), lambda v: not isinstance(v, str), "must be a list"),
+    (("bindings",), lambda v: all(b in SPOKEN for b in v), f"must be some of {', '.join(SPOKEN)}"),
+    (("version",), lambda v: v == VERSION == major_minor(v), f'must be "{VERSION}", which is all that is spoken'),
+    (("connect_timeout", "deadline", "answer_deadline", "idle_timeout"), lambda v: v > 0, "must be more than 0"),
+    (("backoff", "max_response"), lambda v: v > 0, "must be more than 0"),
+    (("attempts",), lambda v: v >= 1, "must be 1 or more"),
+    (("recoveries", "card_max_age"), lambda v: v >= 0, "must be 0 or more"),
+)
+
+
+def client_options(given: Mapping[str, Any]) -> ClientOptions:
+    """Options from keyword arguments; TypeError names the nearest right name."""
+    names = [f.name for f in fields(ClientOptions)]
+    for name in given:
+        if name not in names:
+            near = nearest(name, names)
+            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
+            raise TypeError(f"unknown option {name}; {advice}")
+    return ClientOptions(**given)
