@@ -19,7 +19,7 @@ demo: $(VENV)/.run $(VENV)/.grpcurl  ## Start the example agent, call it on each
 	@$(BIN)/python -m a2a_grpc.examples.demo
 
 run: $(VENV)/.run  ## Serve the example agent on the default ports
-	@$(BIN)/python -m a2a_grpc.cli serve a2a_grpc.examples.joker:Joker
+	@$(BIN)/python -m a2a_grpc.cli serve a2a_grpc.examples.glossary:Glossary
 
 test: $(VENV)/.test  ## Run the tests, without the ones that take minutes (PYTEST_ARGS="-k name")
 	@$(BIN)/python -m pytest -m "not soak" $(PYTEST_ARGS)

@@ -27,12 +27,22 @@ def free_port() -> int:
 
 
 class Running:
-    def __init__(self, folder: Path) -> None:
+    """The program of a snippet, on free ports."""
+
+    def __init__(self, folder: Path, runs: str, file: str) -> None:
         self.folder, self.http, self.grpc = folder, free_port(), free_port()
-        source = PYTHON[0].replace("run(Echo())", f"run(Echo(), http_port={self.http}, grpc_port={self.grpc})")
-        (folder / "echo.py").write_text(source)
-        self.process = subprocess.Popen([sys.executable, "echo.py"], cwd=folder, stderr=subprocess.PIPE, text=True)
+        (source,) = [text for text in PYTHON if runs in text]
+        ports = f"http_port={self.http}, grpc_port={self.grpc}"
+        (folder / file).write_text(source.replace(runs, f"{runs[:-1]}, {ports})"))
+        self.process = subprocess.Popen([sys.executable, file], cwd=folder, stderr=subprocess.PIPE, text=True)
         wait_for(self.http, self.process)
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(15) == 0
+        assert self.process.stderr
+        assert self.process.stderr.read() == ""
+        self.process.stderr.close()
 
     def moved(self, text: str) -> str:
         """A snippet, with this agent's ports in place of the default ones."""
@@ -69,17 +79,13 @@ def wait_for(port: int, process: "subprocess.Popen[str]") -> None:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    agent = Running(tmp_path_factory.mktemp("readme"))
+    agent = Running(tmp_path_factory.mktemp("readme"), "run(Echo())", "echo.py")
     yield agent
-    agent.process.send_signal(signal.SIGTERM)
-    assert agent.process.wait(15) == 0
-    assert agent.process.stderr
-    assert agent.process.stderr.read() == ""
-    agent.process.stderr.close()
+    agent.stop()
 
 
-def snippet(beginning: str) -> str:
-    (found,) = [text for text in SHELL if text.startswith(beginning)]
+def snippet(beginning: str, containing: str = "") -> str:
+    (found,) = [text for text in SHELL if text.startswith(beginning) and containing in text]
     return found
 
 
@@ -91,7 +97,27 @@ def needs(*programs: str) -> None:
 
 def test_grpcurl(running: Running) -> None:
     needs("grpcurl")
-    assert '"text": "hello"' in running.shell(snippet("grpcurl -plaintext -d"))
+    assert '"text": "hello"' in running.shell(snippet("grpcurl -plaintext -d", "/SendMessage"))
+
+
+def test_the_shortest_agent_streams(tmp_path: Path) -> None:
+    needs("grpcurl")
+    (source,) = [text for text in PYTHON if "run(shout)" in text]
+    assert len([line for line in source.splitlines() if line.strip()]) <= 6
+    shout = Running(tmp_path, "run(shout)", "shout.py")
+    answer = shout.shell(snippet("grpcurl -plaintext -d", "SendStreamingMessage"))
+    shout.stop()
+    assert [word in answer for word in ("SUBMITTED", "WORKING", '"HELLO! "', '"WORLD! "', "COMPLETED")] == [True] * 5
+
+
+def test_the_glossary(tmp_path: Path) -> None:
+    glossary = Running(tmp_path, "run(Glossary())", "glossary.py")
+    ask = """curl -s localhost:8000/message:send -H 'Content-Type: application/json' \\
+        -d '{"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "%s"}]}}'"""
+    answers = [glossary.shell(ask % term) for term in ("record", "", "monad")]
+    glossary.stop()
+    assert ["COMPLETED" in answers[0], "INPUT_REQUIRED" in answers[1], "FAILED" in answers[2]] == [True] * 3
+    assert '"text":"a class for plain data."' in answers[0]
 
 
 def test_curl(running: Running) -> None:
@@ -161,4 +187,4 @@ def test_every_snippet_is_known() -> None:
     """A new snippet needs a test here."""
     beginnings = ("make demo", "pip install", "a2a-grpc", "grpcurl", "curl")
     assert all(text.startswith(beginnings) for text in SHELL)
-    assert len(PYTHON) == 4
+    assert len(PYTHON) == 6

@@ -1,4 +1,4 @@
-"""Demo: starts the joker on free ports, calls it once on each binding, and shows each call with its answer.
+"""Demo: starts an agent on free ports, calls it on each binding, and shows each call with its answer.
 
     python -m a2a_grpc.examples.demo
 
@@ -21,12 +21,12 @@ from google.protobuf import json_format
 
 from a2a_grpc import Server
 from a2a_grpc.cli.calls import JSON, VERSION, curl, grpcurl, request, rest_url, shown
-from a2a_grpc.examples.joker import Joker
+from a2a_grpc.examples.shout import shout
 from a2a_grpc.generated import a2a_pb2, a2a_pb2_grpc
 
 LONGEST_CALL = 20.0  # seconds
-EXPECTED = "dark mode"
-ASKED = "a joke about a bug"
+ASKED = "hello world"
+EXPECTED = "WORLD! "
 
 
 class Step(NamedTuple):
@@ -42,15 +42,21 @@ def steps(server: Server) -> list[Step]:
     return [
         _http("The agent card", url + "/.well-known/agent-card.json", None, "supportedInterfaces"),
         Step("gRPC", grpcurl(address, "SendMessage", request(ASKED)), lambda: _stub(address), EXPECTED),
+        Step(
+            "gRPC, streaming",
+            grpcurl(address, "SendStreamingMessage", request(ASKED)),
+            lambda: _stub_stream(address),
+            "TASK_STATE_COMPLETED",
+        ),
         _http("JSON-RPC", url + "/", rpc, EXPECTED),
         _http("HTTP+JSON", rest_url(url, "send"), request(ASKED), EXPECTED),
-        _http("HTTP+JSON, streaming", rest_url(url, "stream"), request("list"), "TASK_STATE_COMPLETED"),
+        _http("HTTP+JSON, streaming", rest_url(url, "stream"), request(ASKED), "TASK_STATE_COMPLETED"),
     ]
 
 
 async def demo() -> int:
     """How many of the calls were not answered as expected."""
-    async with Server(Joker(), http_port=0, grpc_port=0) as server:
+    async with Server(shout, http_port=0, grpc_port=0) as server:
         failed = [step.title async for step, answer in _answers(steps(server)) if step.expected not in answer]
     print(f"Not as expected: {', '.join(failed)}" if failed else "All bindings answered.")
     return len(failed)
@@ -98,6 +104,13 @@ async def _stub(address: str) -> str:
     async with grpc.aio.insecure_channel(address) as channel:
         answer = await a2a_pb2_grpc.A2AServiceStub(channel).SendMessage(asked, metadata=[("a2a-version", "1.0")])
     return json_format.MessageToJson(answer)
+
+
+async def _stub_stream(address: str) -> str:
+    asked = json_format.ParseDict(request(ASKED), a2a_pb2.SendMessageRequest())
+    async with grpc.aio.insecure_channel(address) as channel:
+        stream = a2a_pb2_grpc.A2AServiceStub(channel).SendStreamingMessage(asked, metadata=[("a2a-version", "1.0")])
+        return "\n".join([json_format.MessageToJson(event) async for event in stream])
 
 
 def _http(title: str, url: str, body: Any, expected: str) -> Step:
