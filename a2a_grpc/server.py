@@ -263,7 +263,7 @@ def run(servicer: Any, card: AgentCard | None = None, **given: Any) -> None:
 
 def run_server(server: Server, started: Callable[[Server], None] = lambda server: None) -> None:
     """`run`, with a server of one's own; `started` is called with it once it can be called."""
-    loop = asyncio.new_event_loop()
+    loop = _event_loop()
     try:
         loop.run_until_complete(_serve(server, started))
     except BaseException:
@@ -274,6 +274,15 @@ def run_server(server: Server, started: Callable[[Server], None] = lambda server
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed (the extra `fast`)."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 async def _serve(server: Server, started: Callable[[Server], None] = lambda server: None) -> None:

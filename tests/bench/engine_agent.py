@@ -1,6 +1,6 @@
 """Ours in the load harness: an agent on the task engine that behaves as the harness' own agents do.
 
-    python tests/bench/engine_agent.py --http PORT | --grpc PORT [--loop asyncio|uvloop]
+    python tests/bench/engine_agent.py --http PORT | --grpc PORT
 
 By the text of the message: `direct` and `updater` answer with one artifact, `stream` with 50 chunks of one, `hold` works
 until a `poke` (one more artifact) or a `release` (the end) comes. JSON-RPC is at /rpc, HTTP+JSON at /rest.
@@ -50,12 +50,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--http", type=int)
     parser.add_argument("--grpc", type=int)
-    parser.add_argument("--loop", choices=["asyncio", "uvloop"], default="asyncio")
-    given = parser.parse_args()
-    if given.loop == "uvloop":
-        import uvloop
 
-        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    given = parser.parse_args()
     bench = Bench()
     if given.grpc:
         run(bench, http_port=None, grpc_port=given.grpc)

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from google.protobuf import json_format
 
-from a2a_grpc.bindings.protojson import text as json_text
 from a2a_grpc.bindings.protojson import from_json, loads, to_json
+from a2a_grpc.bindings.protojson import text as json_text
 from a2a_grpc.generated import a2a_pb2
 
 ROUNDS = 40
