@@ -1,5 +1,7 @@
 """Agent2Agent (A2A) agents as gRPC servicers: one servicer, three bindings, one process."""
 
+from .auth import AnyOf, ApiKey, Basic, Bearer
+from .caller import Caller
 from .card import CardError
 from .encoded import Encoded
 from .errors import (
@@ -30,6 +32,11 @@ __all__ = [
     "TLS",
     "A2AError",
     "AgentServicer",
+    "AnyOf",
+    "ApiKey",
+    "Basic",
+    "Bearer",
+    "Caller",
     "CardError",
     "ContentTypeNotSupportedError",
     "Encoded",

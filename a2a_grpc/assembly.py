@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
+from .auth import secured
 from .bindings.http import HttpLimits
 from .bindings.http_call import HttpCalls
 from .bindings.http_rule import Router
@@ -58,7 +59,7 @@ def _card(mount: Mount, options: Options, address: Address, names: set[str]) -> 
             f"{type(mount.servicer).__name__} needs a card: pass an AgentCard, or give it a `card` attribute"
         )
     served = list(_interfaces(mount, options, address))
-    card = complete(given, served, names)
+    card = complete(secured(given, options.interceptors), served, names)
     check(card, names, served)
     return card
 

@@ -24,6 +24,7 @@ import grpc.aio
 
 from .caller import Caller, caller
 from .card import CardError
+from .context import QUERY
 from .errors import A2AError, UnauthenticatedError, Violation, log, quote
 from .generated.a2a_pb2 import (
     AgentCard,
@@ -40,7 +41,6 @@ Known: TypeAlias = Caller | str | None
 """Who has been recognised: a caller, or only its name; None is nobody."""
 Verdict: TypeAlias = Known | Awaitable[Known]
 
-QUERY = ":query"  # metadata that holds the raw query of an HTTP request; it is no name of a header
 _VISIBLE = re.compile("[!-~]+")
 _HEADER = re.compile(r"(?!grpc-)[\w.-]+(?<!-bin)", re.ASCII | re.IGNORECASE)  # a name that is one on HTTP and gRPC
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

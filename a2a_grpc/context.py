@@ -14,6 +14,7 @@ from . import errors
 StatusCode = grpc.StatusCode
 AUTH_KEYS = ("transport_security_type", "x509_common_name", "x509_subject_alternative_name", "x509_pem_cert")
 STATUS_DETAILS = "grpc-status-details-bin"
+QUERY = ":query"  # metadata that holds the raw query of an HTTP request; it is no name of a header
 _CODE_OF_NUMBER = {code.value[0]: code for code in StatusCode}
 
 

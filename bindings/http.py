@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from ..context import CallContext, Metadatum
+from ..context import QUERY, CallContext, Metadatum
 from ..errors import A2AError, InvalidParamsError, TooLargeError, Violation, detail
 from ..service_parameters import VERSION
 from .protojson import to_dict
@@ -77,6 +77,8 @@ class HttpContext(CallContext):
             self._metadata = tuple(m for m in lower if m.key not in _HOP_BY_HOP and not m.key.endswith("-bin"))
             if VERSION not in self._request.headers:
                 self._metadata += tuple(Metadatum(VERSION, value) for value in self.parameter(VERSION))
+            if self._request.query_string:
+                self._metadata += (Metadatum(QUERY, self._request.rel_url.raw_query_string),)
         return self._metadata
 
     def peer(self) -> str:

@@ -143,7 +143,7 @@ def test_stub(running: Running) -> None:
 def test_interceptor_and_mounts(running: Running) -> None:
     names: dict[str, object] = {}
     for text in PYTHON:
-        if "class Token" in text or "def two" in text:
+        if "def guarded" in text or "def two" in text:
             exec(text, names)
     sys.path.insert(0, str(running.folder))
     try:

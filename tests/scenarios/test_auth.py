@@ -19,9 +19,7 @@ from wires import NONE, All, Outcome
 
 from a2a_grpc import CardError, PermissionDeniedError, Server, auth
 from a2a_grpc.auth import AnyOf, ApiKey, Authenticator, Basic, Bearer, secured
-from a2a_grpc.bindings.http import HttpContext
 from a2a_grpc.caller import Caller, caller
-from a2a_grpc.context import Metadatum
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.generated.a2a_pb2_grpc import A2AServiceServicer
 from a2a_grpc.tasks import AgentServicer, PushPolicy, Turn
@@ -87,7 +85,7 @@ class WritingWho(Who):
 
 
 def guarded(servicer: Any, *interceptors: Any) -> Server:
-    return Server(servicer, secured(servicer.card, interceptors), http_port=0, grpc_port=0, interceptors=interceptors)
+    return Server(servicer, http_port=0, grpc_port=0, interceptors=interceptors)
 
 
 async def outcomes(
@@ -334,19 +332,6 @@ async def test_card_health_and_reflection_are_open() -> None:
 # The query
 
 
-@pytest.fixture
-def query_in_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The metadata of an HTTP call holds its query."""
-    original = HttpContext.invocation_metadata
-
-    def metadata(self: Any) -> Any:
-        found = original(self)
-        query = self._request.rel_url.raw_query_string
-        return found if any(m.key == auth.QUERY for m in found) else (*found, Metadatum(auth.QUERY, query))
-
-    monkeypatch.setattr(HttpContext, "invocation_metadata", metadata)
-
-
 QUERIES = [
     ("api_key=key%2Dof-ann", 200), ("tenant=&api_key=key-of-ann", 200), ("api_key=x", 401), ("api_key=", 401),
     ("api_key=key-of-ann&api_key=key-of-ann", 401), ("api_key=&api_key=key-of-ann", 401),
@@ -354,7 +339,6 @@ QUERIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("query_in_metadata")
 async def test_a_key_in_the_query() -> None:
     async with guarded(Lab(), ApiKey(KEYS, "api_key", "query")) as server:
         for query, status in QUERIES:
