@@ -111,7 +111,7 @@ class _Run:
         spent = self.server.cpu_seconds() - before
         uncounted = done.size - done.requests * self._size  # what is cut off at the end of a run
         unsure = done.size * TOLERANCE
-        if done.errors or not -unsure <= uncounted <= self._flight * self._size + unsure:
+        if done.errors or not done.requests or not -unsure <= uncounted <= self._flight * self._size + unsure:
             raise RuntimeError(f"{self.server.name}: not the answers of before: {done}, {self._size} bytes each")
         self.times.append(spent / done.requests / self._events * 1e6)
 

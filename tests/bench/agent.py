@@ -1,7 +1,5 @@
-"""The agent of ours and of the bare gRPC server: a raw servicer.
-
-It builds the answer to each SendMessage. The task of GetTask and the events of a stream are kept, so that what is
-measured is their way from the agent to the wire.
+"""The agent of ours: a raw servicer. Its messages are made beforehand, so that what is measured is their way out,
+which every message goes anew.
 """
 
 from collections.abc import AsyncIterator
@@ -12,12 +10,13 @@ from a2a_grpc.generated import a2a_pb2, a2a_pb2_grpc
 from . import messages
 
 KEPT = messages.task(messages.question(messages.QUESTION).message)
+SENT = a2a_pb2.SendMessageResponse(task=KEPT)
 EVENTS = list(messages.events(messages.question(messages.IN_PIECES).message))
 
 
 class Servicer(a2a_pb2_grpc.A2AServiceServicer):
     async def SendMessage(self, request: a2a_pb2.SendMessageRequest, context: Any) -> a2a_pb2.SendMessageResponse:
-        return a2a_pb2.SendMessageResponse(task=messages.task(request.message))
+        return SENT
 
     async def GetTask(self, request: a2a_pb2.GetTaskRequest, context: Any) -> a2a_pb2.Task:
         return KEPT

@@ -1,24 +1,28 @@
-"""The limit: the agent on a plain grpc.aio server, and aiohttp with answers whose bytes are made beforehand."""
+"""The limit: plain grpc.aio and plain aiohttp, which answer with bytes made beforehand, whatever they are asked."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import grpc
 import grpc.aio
 from aiohttp import web
 
 from a2a_grpc.bindings.protojson import to_json
-from a2a_grpc.generated import a2a_pb2, a2a_pb2_grpc
+from a2a_grpc.methods import A2A_SERVICE
 
-from .agent import EVENTS, KEPT, Servicer
+from .agent import EVENTS, KEPT, SENT
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-SENT = a2a_pb2.SendMessageResponse(task=KEPT)
 
 
 async def grpc_(port: int) -> grpc.aio.Server:
     server = grpc.aio.server()
-    a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(), server)
+    methods = {
+        "SendMessage": grpc.unary_unary_rpc_method_handler(_always(SENT.SerializeToString())),
+        "GetTask": grpc.unary_unary_rpc_method_handler(_always(KEPT.SerializeToString())),
+        "SendStreamingMessage": grpc.unary_stream_rpc_method_handler(_each([e.SerializeToString() for e in EVENTS])),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(A2A_SERVICE.full_name, methods),))
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     return server
@@ -34,6 +38,21 @@ async def http(port: int) -> web.AppRunner:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     return runner
+
+
+def _always(answer: bytes) -> Callable[..., Awaitable[bytes]]:
+    async def behavior(request: bytes, context: Any) -> bytes:
+        return answer
+
+    return behavior
+
+
+def _each(answers: list[bytes]) -> Callable[..., AsyncIterator[bytes]]:
+    async def behavior(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        for answer in answers:
+            yield answer
+
+    return behavior
 
 
 def _jsonrpc() -> Handler:

@@ -2,8 +2,8 @@
 
     python tests/bench/engine_agent.py --http PORT | --grpc PORT
 
-By the text of the message: `direct` and `updater` answer with one artifact, `stream` with 50 chunks of one, `hold` works
-until a `poke` (one more artifact) or a `release` (the end) comes. JSON-RPC is at /rpc, HTTP+JSON at /rest.
+By the text of the message: `direct` and `updater` answer with one artifact, `stream` with 50 chunks of one, `hold`
+works until a `poke` (one more artifact) or a `release` (the end) comes. JSON-RPC is at /rpc, HTTP+JSON at /rest.
 """
 
 import argparse
