@@ -45,12 +45,12 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
     _status_code: StatusCode | None = None
     _details = ""
     _aborted = _finished = _cancelled = False
+    initial: tuple[Metadatum, ...] = ()
+    trailing: tuple[Metadatum, ...] = ()
+    _callbacks: tuple[Callable[[Any], None], ...] = ()
 
     def __init__(self) -> None:
-        self.initial: list[Metadatum] = []
-        self.trailing: list[Metadatum] = []
         self.task = asyncio.current_task()
-        self._callbacks: list[Callable[[Any], None]] = []
 
     # What a binding knows.
 
@@ -92,7 +92,7 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
             self._aborted = True
             self._status_code = StatusCode.UNKNOWN if code is StatusCode.OK else code
             self._details = details
-            self._extend_trailing(trailing_metadata)
+            self.trailing += _metadata(trailing_metadata)
         raise grpc.aio.AbortError(details)
 
     def set_code(self, code: StatusCode) -> None:
@@ -110,14 +110,13 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
         return self._details
 
     async def send_initial_metadata(self, initial_metadata: Any) -> None:
-        self.initial.extend(Metadatum(k, v) for k, v in initial_metadata or ())
+        self.initial += _metadata(initial_metadata)
 
     def set_trailing_metadata(self, trailing_metadata: Any) -> None:
-        self.trailing.clear()
-        self._extend_trailing(trailing_metadata)
+        self.trailing = _metadata(trailing_metadata)
 
     def trailing_metadata(self) -> Any:
-        return tuple(self.trailing)
+        return self.trailing
 
     async def read(self) -> Any:
         raise TypeError("the client of this RPC sends one message, which the servicer was called with")
@@ -140,7 +139,7 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
             self.task.cancel()
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
-        self._callbacks.append(callback)
+        self._callbacks += (callback,)
 
     def cancelled(self) -> bool:
         return self._cancelled
@@ -187,12 +186,13 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
         """The google.rpc.Status among the trailing metadata, if it agrees with the code of the call."""
         for key, value in self.trailing:
             if key == STATUS_DETAILS and isinstance(value, bytes):
-                self.trailing.remove(Metadatum(key, value))
+                self.trailing = tuple(m for m in self.trailing if m.key != STATUS_DETAILS)
                 return _parsed(value, self.code())
         return None
 
-    def _extend_trailing(self, metadata: Any) -> None:
-        self.trailing.extend(Metadatum(k, v) for k, v in metadata or ())
+
+def _metadata(given: Any) -> tuple[Metadatum, ...]:
+    return tuple(Metadatum(key, value) for key, value in given or ())
 
 
 def _plain(code: StatusCode, details: str) -> Status:

@@ -65,6 +65,7 @@ class InProcessServer:
 
     async def stream(self, method: Method, request: Any, context: CallContext) -> AsyncGenerator[Any, None]:
         """The responses of a stream. Raises CallError, also when the server ends its streams."""
+        self._calls.add(context)
         self._streams.add(context)
         cancelled = True
         try:
@@ -82,6 +83,7 @@ class InProcessServer:
             cancelled = False
             raise CallError(status) from None
         finally:
+            self._calls.discard(context)
             self._streams.discard(context)
             context.finish(cancelled=cancelled)
 
@@ -89,6 +91,10 @@ class InProcessServer:
         """Ends every open stream with UNAVAILABLE, for its client to follow elsewhere."""
         for context in tuple(self._streams):
             context.cancel_with(UnavailableError())
+
+    def tasks(self) -> set[asyncio.Task[Any]]:
+        """The tasks of all calls in flight."""
+        return {context.task for context in self._calls if context.task}
 
     def end_calls(self) -> None:
         """Ends everything that is open with UNAVAILABLE."""

@@ -146,7 +146,7 @@ class Server:
         address = Address(public if self.http_port else "", public_grpc if self.grpc_port else "")
         if self.options.host in ("0.0.0.0", "::", "") and not self.options.public_url:
             log.warning("listening on every address, and the card names %s; say public_url and public_grpc", public)
-        self.agents = tuple(assemble(mount, self.options, address) for mount in self._mounts)
+        self.agents = self._calls.agents = tuple(assemble(mount, self.options, address) for mount in self._mounts)
 
     async def _start_grpc(self, sockets: Sequence[socket.socket]) -> None:
         if not sockets:
@@ -176,12 +176,16 @@ class Server:
             return
         site = with_cors(Site([agent.site for agent in self.agents], lambda: self._ready), self.options.cors)
 
+        requests = self._calls.requests
+
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
-            task = self._calls.add()
+            task = asyncio.current_task()
+            assert task is not None
+            requests.add(task)
             try:
                 return await site(request)
             finally:
-                self._calls.discard(task)
+                requests.discard(task)
 
         self._runner = await http_runner(answer, self.options.shutdown_deadline)
         for sock in sockets:
@@ -190,12 +194,13 @@ class Server:
     def _route(self) -> Route:
         """Which agent a gRPC request is for: the only one, or the one of its tenant."""
         servers = {agent.mount.tenant: agent.server for agent in self.agents}
-        first, enter = self.agents[0].server, self._calls.enter
+        first = self.agents[0].server
+        if len(servers) == 1:
+            return lambda request: first
 
         def route(request: Any) -> InProcessServer:
-            enter()
             tenant = getattr(request, "tenant", self.agents[0].mount.tenant)
-            if not tenant and tenant not in servers and len(servers) > 1:
+            if not tenant and tenant not in servers:
                 raise CallError(InvalidParamsError([Violation("tenant", _WHICH_AGENT)]).status())
             return servers.get(tenant, first)  # the first one refuses what is not its own
 
@@ -203,33 +208,25 @@ class Server:
 
 
 class _Calls:
-    """The calls in flight on every binding, known by their tasks."""
+    """The calls in flight on every binding, known by their tasks: HTTP requests from their first byte on, and what the
+    agents are called for."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self.requests: set[asyncio.Task[Any]] = set()
+        self.agents: tuple[Agent, ...] = ()
 
-    def enter(self) -> None:
-        """The current task is a call, until it is done."""
-        self.add().add_done_callback(self._tasks.discard)
-
-    def add(self) -> asyncio.Task[Any]:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        return task
-
-    def discard(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+    def tasks(self) -> set[asyncio.Task[Any]]:
+        return self.requests.union(*(agent.server.tasks() for agent in self.agents))
 
     async def end(self, within: float) -> bool:
         """Waits, `within` seconds at most, until no call is in flight."""
         until = time.monotonic() + within
-        while self._tasks and (left := until - time.monotonic()) > 0:
-            await asyncio.wait(tuple(self._tasks), timeout=left)
-        return not self._tasks
+        while (tasks := self.tasks()) and (left := until - time.monotonic()) > 0:
+            await asyncio.wait(tasks, timeout=left)
+        return not tasks
 
     def cancel(self) -> None:
-        for task in tuple(self._tasks):
+        for task in self.tasks():
             task.cancel()
 
 

@@ -82,8 +82,7 @@ class Basic:
         return kind is None or scheme.http_auth_security_scheme.scheme.lower() == "basic"
 
     async def present(self, scheme: SecurityScheme) -> Presented:
-        pair = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
-        return Presented({"authorization": f"Basic {pair}"})
+        return Presented({"authorization": basic(self.user, self.password)})
 
 
 class Certificate:
@@ -94,6 +93,10 @@ class Certificate:
 
     async def present(self, scheme: SecurityScheme) -> Presented:
         return Presented()
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def bearer(token: str) -> Presented:
@@ -125,11 +128,8 @@ def select(card: AgentCard, given: Given) -> list[Chosen]:
 
 
 def _for_scheme(name: str, card: AgentCard, given: Mapping[str, Credential] | Sequence[Credential]) -> Chosen | None:
-    scheme = card.security_schemes[name] if name in card.security_schemes else NO_SCHEME
-    if isinstance(given, Mapping):
-        candidates = [given[name]] if name in given else []
-    else:
-        candidates = list(given)
+    scheme = card.security_schemes.get(name, NO_SCHEME)
+    candidates = [c for n, c in given.items() if n == name] if isinstance(given, Mapping) else given
     return next(((c, scheme) for c in candidates if c.fits(scheme)), None)
 
 

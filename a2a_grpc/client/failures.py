@@ -103,15 +103,14 @@ def of_jsonrpc(value: Mapping[str, Any], http_status: int | None = None) -> Faul
     jsonrpc_code = number if type(number) is int else None
     info, details = _told(_details(value.get("data")))
     kind = _OF_REASON.get(info.reason) if info else _OF_JSONRPC.get(jsonrpc_code or 0)
-    code = kind.code if kind else code_pb2.UNKNOWN
+    code = kind.code if kind else _code(info.reason if info else "", code_pb2.UNKNOWN)
     return Fault(code, _message(value), info, details, jsonrpc_code, http_status)
 
 
 def of_rest(value: Mapping[str, Any], http_status: int) -> Fault:
     """The member `error` of an HTTP+JSON response."""
     info, details = _told(_details(value.get("details")))
-    named = code_pb2.Code.keys().__contains__(str(value.get("status")))
-    code = code_pb2.Code.Value(str(value["status"])) if named else _OF_HTTP.get(http_status, code_pb2.UNKNOWN)
+    code = _code(value.get("status"), _OF_HTTP.get(http_status, code_pb2.UNKNOWN))
     return Fault(code, _message(value), info, details, None, http_status)
 
 
@@ -168,14 +167,18 @@ def _kind(fault: Fault) -> type[A2AError] | None:
     info = fault.info
     if info and info.domain == DOMAIN and info.reason in _OF_REASON:
         return _OF_REASON[info.reason]
-    if info and info.reason != code_name(fault.code):
-        return None
+    if info:
+        return _OF_CODE.get(fault.code) if info.reason == code_name(fault.code) else None
     if fault.jsonrpc_code in _OF_JSONRPC:
         return _OF_JSONRPC[fault.jsonrpc_code]
     return _OF_CODE.get(fault.code)
 
 
 # Details
+
+
+def _code(name: Any, otherwise: int) -> int:
+    return code_pb2.Code.Value(name) if name in code_pb2.Code.keys() else otherwise  # noqa: SIM118
 
 
 def _message(value: Mapping[str, Any]) -> str:
@@ -209,9 +212,10 @@ def _detail(value: dict[str, Any], type_url: str) -> Message:
     name = type_url.rpartition("/")[2]
     if name == ErrorInfo.DESCRIPTOR.full_name:
         return _error_info(value)
+    kind: type[Message] = _DETAILS.get(name, Struct)
     try:
-        kind: type[Message] = _DETAILS.get(name, Struct)
-        return from_json(kind, value)
+        made: Message = from_json(kind, value)
+        return made
     except InvalidParamsError:
         return from_json(Struct, value)
 

@@ -4,13 +4,15 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 
 from ..errors import UnauthenticatedError, log
 from ..generated.a2a_pb2 import SecurityScheme
 from .addresses import is_loopback, origin
-from .credentials import Presented, bearer, fits_token
+from .credentials import Presented, basic, bearer, fits_token
 
 USUAL_LIFE = 300.0  # seconds of a token that does not say
 LONGEST_FETCH = 10.0  # seconds
@@ -58,8 +60,8 @@ class OAuth2:
 
     async def _fetch(self) -> None:
         form = {"grant_type": "client_credentials", **({"scope": self.scope} if self.scope else {})}
-        auth = aiohttp.encode_basic_auth(self.client_id, self.client_secret) if _HAS_ENCODE else ""
-        headers = {"Authorization": auth, "Accept": "application/json"}
+        pair = basic(quote(self.client_id, safe=""), quote(self.client_secret, safe=""))  # RFC 6749, 2.3.1
+        headers = {"Authorization": pair, "Accept": "application/json"}
         try:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(LONGEST_FETCH)) as session:
                 async with session.post(self.token_url, data=form, headers=headers, allow_redirects=False) as response:
@@ -67,3 +69,14 @@ class OAuth2:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise UnauthenticatedError(f"No token from {origin(self.token_url)}: {type(error).__name__}") from error
         self._keep(answer, response.status)
+
+    def _keep(self, answer: Any, http_status: int) -> None:
+        token = answer.get("access_token") if isinstance(answer, dict) else None
+        if http_status != 200 or not isinstance(token, str):
+            why = answer.get("error", "") if isinstance(answer, dict) else ""
+            raise UnauthenticatedError(f"No token from {origin(self.token_url)}: HTTP {http_status} {why}".rstrip())
+        given = answer.get("expires_in")
+        life = float(given) if isinstance(given, int | float | str) and str(given).isdigit() else USUAL_LIFE
+        now = self.clock()
+        self._token, self._ends_at = token, now + life
+        self._renew_at = self._ends_at - min(self.ahead, life / 2)

@@ -2,7 +2,7 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..errors import nearest
 from ..generated.a2a_pb2 import AgentCard
 from ..methods import Method
 from ..service_parameters import major_minor
+from .cards import CardCache
 from .choose import SPOKEN, VERSION
 from .credentials import Given
 
@@ -77,6 +78,7 @@ class ClientOptions:
     backoff: float = 0.2  # before the second attempt; it doubles
     max_response: int = 256 * 1024 * 1024
     card_max_age: float = 300.0  # of a card whose headers do not say
+    cards: CardCache = field(default_factory=CardCache)  # share one, and a card is fetched once while it is fresh
 
     def __post_init__(self) -> None:
         for names, is_right, rule in _RULES:

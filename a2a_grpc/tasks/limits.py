@@ -15,7 +15,7 @@ class Limits:
     parts: int = 1000  # of one message
     history: int = 100  # messages that a task keeps
     artifact_parts: int = 100_000  # of one task
-    events_waiting: int = 1000  # of one subscriber, before it is cut off
+    events_waiting: int = 10_000  # of one subscriber, before it is cut off
     subscribers: int = 1000  # of one task
     webhooks: int = 32  # of one task
 

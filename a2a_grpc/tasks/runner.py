@@ -41,7 +41,7 @@ from .turn import Turn, agent_message
 
 Ask = Callable[[Turn], Awaitable[None]]
 NO_RESULT = "The agent returned without a result"
-STOPPED = "The agent was stopped before it was done"
+FAIR = 16  # events of an agent that awaits nothing else, until readers and other tasks have their turn
 
 
 class Engine(NamedTuple):
@@ -130,7 +130,7 @@ class LiveTask:
         if is_busy and len(self._waiting) >= self._limits.queued_messages:
             raise ResourceExhaustedError("Too many messages are waiting for this task; send again later")
         running = Running(turn, stream, self._loop)
-        turn.begin(self.task, partial(self._emit, running))
+        turn.begin(self.task, self._emit)
         self._waiting.append(running)
         if is_busy:
             self._greet(running)
@@ -269,13 +269,15 @@ class LiveTask:
 
     # Events
 
-    async def _emit(self, running: Running, event: StreamResponse) -> None:
+    async def _emit(self, event: StreamResponse) -> None:
         """An event of the agent."""
-        if self.terminal or running is not self._current:
+        if self.terminal:
             await self._too_late(event)
         if event.HasField("artifact_update"):
             self._count_parts(event.artifact_update)
         await self._write(event)
+        if not self.version % FAIR:
+            await asyncio.sleep(0)
 
     async def _too_late(self, event: StreamResponse) -> None:
         log.warning("task %s: an event of the agent came after its end", self.task.id)
@@ -320,7 +322,8 @@ class LiveTask:
         self.task.CopyFrom(with_history(stored.task, self._limits.history))
         self.version = stored.version
         self._publish(StreamResponse(task=self.task))
-        self._moved(self.task.status.state)
+        if self.terminal:
+            self._ended()
 
     def _publish(self, event: StreamResponse) -> None:
         encoded = Encoded(event)
@@ -336,8 +339,11 @@ class LiveTask:
         if current and current.stream and state == TASK_STATE_INPUT_REQUIRED:
             current.stream.end()
         if state in TERMINAL:
-            self._refuse_waiting(has_ended(self.task))
-            self.topic.end()
+            self._ended()
+
+    def _ended(self) -> None:
+        self._refuse_waiting(has_ended(self.task))
+        self.topic.end()
 
     async def _end(self, state: int, text: str = "") -> None:
         status = TaskStatus(state=state, timestamp=now())  # type: ignore[arg-type]
@@ -406,8 +412,10 @@ class LiveTask:
             await ask(turn)
 
     async def _stop(self, running: Running, within: float, *, canceled: bool = False) -> None:
-        """Cancels an execution, between two writes if they take no longer than `within`, and waits as long for it."""
-        await asyncio.sleep(0)  # an execution that has not begun would end without a word
+        """Cancels an execution, between two writes if they take no longer than `within`, and waits as long for it.
+
+        Runs in an asyncio task that is younger than the execution, so that this has begun: else it ended without a word.
+        """
         assert running.execution is not None
         try:
             async with asyncio.timeout(within), self._lock:

@@ -34,6 +34,9 @@ from .lifecycle import IllegalTransitionError, now
 Content = str | bytes | Part | Mapping[str, Any] | Sequence[Any]
 """What parts are made of: text, a file's bytes, a Part, or JSON data."""
 
+Said = Content | Message
+"""What the agent says with a status: a part, or a message of its own."""
+
 Metadata = Mapping[str, Any] | None
 Publish = Callable[[StreamResponse], Awaitable[None]]
 
@@ -118,26 +121,26 @@ class Turn:
 
     # What the agent says.
 
-    async def status(self, text: Content | None = None, *, metadata: Metadata = None) -> None:
+    async def status(self, text: Said | None = None, *, metadata: Metadata = None) -> None:
         """The agent is working, and says so."""
         await self._move(TASK_STATE_WORKING, text, metadata)
 
-    async def ask(self, question: Content, *, metadata: Metadata = None) -> None:
+    async def ask(self, question: Said, *, metadata: Metadata = None) -> None:
         """Asks the client for a message; the turn ends here, and the answer begins the next one."""
         await self._move(TASK_STATE_INPUT_REQUIRED, question, metadata)
 
-    async def require_auth(self, explanation: Content, *, metadata: Metadata = None) -> None:
+    async def require_auth(self, explanation: Said, *, metadata: Metadata = None) -> None:
         """Waits for an authorization. The turn may go on when it has come out of band. Spec section 7.6."""
         await self._move(TASK_STATE_AUTH_REQUIRED, explanation, metadata)
 
-    async def complete(self, text: Content | None = None, *, metadata: Metadata = None) -> None:
+    async def complete(self, text: Said | None = None, *, metadata: Metadata = None) -> None:
         await self._move(TASK_STATE_COMPLETED, text, metadata)
 
-    async def fail(self, reason: Content, *, metadata: Metadata = None) -> None:
+    async def fail(self, reason: Said, *, metadata: Metadata = None) -> None:
         """The client reads `reason`."""
         await self._move(TASK_STATE_FAILED, reason, metadata)
 
-    async def reject(self, reason: Content, *, metadata: Metadata = None) -> None:
+    async def reject(self, reason: Said, *, metadata: Metadata = None) -> None:
         await self._move(TASK_STATE_REJECTED, reason, metadata)
 
     async def add_artifact(
@@ -182,7 +185,7 @@ class Turn:
             raise RuntimeError("there is no task yet: `answer` runs before one exists")
         return self._task
 
-    async def _move(self, state: int, content: Content | None, metadata: Metadata) -> None:
+    async def _move(self, state: int, content: Said | None, metadata: Metadata) -> None:
         await self._flush()
         await self._emit(_status(state, content, metadata))
 
@@ -260,7 +263,7 @@ def part(content: Content) -> Part:
     return Part(data=ParseDict(json.loads(json.dumps(content)), Value()), media_type="application/json")
 
 
-def agent_message(content: Content | Message) -> Message:
+def agent_message(content: Said) -> Message:
     """A message of the agent; what its author left empty is filled in."""
     if isinstance(content, Message):
         made = Message()
@@ -272,7 +275,7 @@ def agent_message(content: Content | Message) -> Message:
     return made
 
 
-def _status(state: int, content: Content | None = None, metadata: Metadata = None) -> StreamResponse:
+def _status(state: int, content: Said | None = None, metadata: Metadata = None) -> StreamResponse:
     status = TaskStatus(state=state, timestamp=now())  # type: ignore[arg-type]
     if content is not None:
         status.message.CopyFrom(agent_message(content))

@@ -1,28 +1,22 @@
-"""The limit: plain grpc.aio and plain aiohttp, which answer with bytes made beforehand, whatever they are asked."""
+"""The limit: the same servicer on a plain grpc.aio server, and aiohttp with answers whose bytes are made beforehand."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import grpc
 import grpc.aio
 from aiohttp import web
 
 from a2a_grpc.bindings.protojson import to_json
-from a2a_grpc.methods import A2A_SERVICE
+from a2a_grpc.generated import a2a_pb2_grpc
 
-from .agent import EVENTS, KEPT, SENT
+from .agent import EVENTS, KEPT, SENT, Servicer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def grpc_(port: int) -> grpc.aio.Server:
     server = grpc.aio.server()
-    methods = {
-        "SendMessage": grpc.unary_unary_rpc_method_handler(_always(SENT.SerializeToString())),
-        "GetTask": grpc.unary_unary_rpc_method_handler(_always(KEPT.SerializeToString())),
-        "SendStreamingMessage": grpc.unary_stream_rpc_method_handler(_each([e.SerializeToString() for e in EVENTS])),
-    }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(A2A_SERVICE.full_name, methods),))
+    a2a_pb2_grpc.add_A2AServiceServicer_to_server(Servicer(), server)
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     return server
@@ -38,21 +32,6 @@ async def http(port: int) -> web.AppRunner:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     return runner
-
-
-def _always(answer: bytes) -> Callable[..., Awaitable[bytes]]:
-    async def behavior(request: bytes, context: Any) -> bytes:
-        return answer
-
-    return behavior
-
-
-def _each(answers: list[bytes]) -> Callable[..., AsyncIterator[bytes]]:
-    async def behavior(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        for answer in answers:
-            yield answer
-
-    return behavior
 
 
 def _jsonrpc() -> Handler:

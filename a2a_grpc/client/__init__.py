@@ -1,0 +1,48 @@
+"""Call A2A agents: one API over gRPC, JSON-RPC and HTTP+JSON, chosen from the agent's card."""
+
+from . import parts
+from .answer import Answer, TaskFailedError
+from .artifacts import Assembly, data_of, text_of
+from .cards import CardCache, CardReadError
+from .choose import NoInterfaceError
+from .client import Client
+from .connect import connect
+from .credentials import ApiKey, Basic, Bearer, Credential, CredentialsError, Presented
+from .failures import ClientError, ConnectError, RemoteError, StreamBrokenError
+from .oauth import OAuth2
+from .settings import Call, ClientOptions, ClientTLS, Interceptor
+from .sync import SyncClient, connect_sync
+from .tool import Tool, as_tool
+
+__all__ = [
+    "Answer",
+    "ApiKey",
+    "Assembly",
+    "Basic",
+    "Bearer",
+    "Call",
+    "CardCache",
+    "CardReadError",
+    "Client",
+    "ClientError",
+    "ClientOptions",
+    "ClientTLS",
+    "ConnectError",
+    "Credential",
+    "CredentialsError",
+    "Interceptor",
+    "NoInterfaceError",
+    "OAuth2",
+    "Presented",
+    "RemoteError",
+    "StreamBrokenError",
+    "SyncClient",
+    "TaskFailedError",
+    "Tool",
+    "as_tool",
+    "connect",
+    "connect_sync",
+    "data_of",
+    "parts",
+    "text_of",
+]

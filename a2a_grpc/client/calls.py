@@ -1,0 +1,163 @@
+"""One call: tenant and version, interceptors, credentials; another interface where one does not connect; retries."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from inspect import isawaitable
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from ..errors import A2AError, DeadlineExceededError, UnavailableError
+from ..generated.a2a_pb2 import AgentCard, AgentInterface
+from ..methods import Method, methods
+from ..service_parameters import EXTENSIONS, VERSION
+from .credentials import Chosen
+from .failures import ConnectError, retry_delay
+from .settings import Call, ClientOptions
+from .transport import Outgoing, Transport
+
+LONGEST_BACKOFF = 5.0  # seconds
+READS = frozenset(
+    {
+        "GetTask",
+        "ListTasks",
+        "GetTaskPushNotificationConfig",
+        "ListTaskPushNotificationConfigs",
+        "GetExtendedAgentCard",
+    }
+)
+"""What may be called again without harm."""
+
+Open = Callable[[AgentInterface], Transport]
+T = TypeVar("T")
+
+
+class Calls:
+    """Calls to one agent. `interfaces` are tried in order; the one that connects is kept."""
+
+    def __init__(
+        self,
+        card: AgentCard,
+        interfaces: Sequence[AgentInterface],
+        open_transport: Open,
+        credentials: Sequence[Chosen],
+        options: ClientOptions,
+    ) -> None:
+        self.card, self.options = card, options
+        self._interfaces, self._open, self._credentials = interfaces, open_transport, credentials
+        self._transports: dict[int, Transport] = {}
+        self._methods = methods()
+        self._at = 0
+
+    @property
+    def interface(self) -> AgentInterface:
+        """The one in use."""
+        return self._interfaces[self._at]
+
+    async def unary(self, name: str, message: Any, until: float | None = None) -> Any:
+        """`until` is on the clock of the loop; the option `deadline` holds where it is None."""
+        until = until if until is not None else now() + self.options.deadline
+        attempts = self.options.attempts if name in READS else 1
+        try:
+            async with asyncio.timeout_at(until):
+                return await self._repeated(lambda: self._unary(self._methods[name], message, until), attempts)
+        except TimeoutError:
+            raise DeadlineExceededError(f"{name} did not end within its deadline") from None
+
+    async def stream(self, name: str, message: Any, until: float | None = None) -> AsyncGenerator[Any, None]:
+        """Without `until` it may last; what must come within `idle_timeout` is the next sign of life."""
+        method, first = self._methods[name], None
+        for index in self._order():
+            started = False
+            try:
+                call, sent = await self._outgoing(index, method, message, until, self.options.idle_timeout)
+                async with aclosing(self._transport(index).stream(method, sent, call)) as events:
+                    async for event in events:
+                        started, self._at = True, index
+                        yield event
+                self._at = index
+                return
+            except ConnectError as error:
+                if started or error.sent:
+                    raise
+                first = first or error
+        raise first or AssertionError
+
+    async def close(self) -> None:
+        for transport in self._transports.values():
+            await transport.close()
+
+    async def _repeated(self, call: Callable[[], Awaitable[T]], attempts: int) -> T:
+        for attempt in range(1, attempts):
+            try:
+                return await call()
+            except (UnavailableError, ConnectError) as error:
+                await asyncio.sleep(max(backoff(self.options.backoff, attempt), retry_delay(error)))
+        return await call()
+
+    async def _unary(self, method: Method, message: Message, until: float) -> Message:
+        first = None
+        for index in self._order():
+            try:
+                call, sent = await self._outgoing(index, method, message, until, None)
+                response = await self._transport(index).unary(method, sent, call)
+                self._at = index
+                return response
+            except A2AError:
+                self._at = index
+                raise
+            except ConnectError as error:
+                if error.sent:
+                    raise
+                first = first or error
+        raise first or AssertionError
+
+    def _order(self) -> Iterator[int]:
+        """All interfaces, from the one in use."""
+        count, at = len(self._interfaces), self._at
+        return ((at + step) % count for step in range(count))
+
+    def _transport(self, index: int) -> Transport:
+        if index not in self._transports:
+            self._transports[index] = self._open(self._interfaces[index])
+        return self._transports[index]
+
+    async def _outgoing(
+        self, index: int, method: Method, message: Any, until: float | None, idle: float | None
+    ) -> tuple[Outgoing, Message]:
+        call = await self._intercepted(index, method, message)
+        headers, query = dict(call.metadata), dict[str, str]()
+        for credential, scheme in self._credentials:
+            presented = await credential.present(scheme)
+            cookies = [c for c in (headers.get("cookie"), presented.headers.get("cookie")) if c]
+            headers.update(presented.headers)
+            if cookies:
+                headers["cookie"] = "; ".join(cookies)
+            query.update(presented.query)
+        timeout = None if until is None else max(0.001, until - now())
+        return Outgoing(headers, query, timeout, idle), call.message
+
+    async def _intercepted(self, index: int, method: Method, message: Any) -> Call:
+        sent = type(message)()
+        sent.CopyFrom(message)
+        sent.tenant = self._interfaces[index].tenant
+        metadata = {VERSION: self.options.version}
+        if self.options.extensions:
+            metadata[EXTENSIONS[0]] = ",".join(self.options.extensions)
+        call = Call(method, sent, metadata, self.card)
+        for interceptor in self.options.interceptors:
+            made = interceptor(call)
+            call = await made if isawaitable(made) else made
+        return call
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def backoff(first: float, attempt: int) -> float:
+    """Seconds before another attempt: doubling, and spread so that many clients do not come at once."""
+    longest: float = min(LONGEST_BACKOFF, first * 2 ** (attempt - 1))
+    return longest * random.uniform(0.5, 1.0)

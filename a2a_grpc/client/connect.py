@@ -1,0 +1,168 @@
+"""connect: from the address of an agent, or its card, to a client."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from ..card import GRPC, HTTP_JSON, JSONRPC, WELL_KNOWN_PATH
+from ..errors import A2AError, UnavailableError
+from ..generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface
+from . import failures
+from .addresses import Origin, address, origin
+from .calls import Calls, backoff
+from .cards import LEGACY_PATH, CardReadError, cached, card_of
+from .choose import Objection, choose
+from .client import Client
+from .credentials import Certificate, Chosen, Given, select
+from .failures import ConnectError
+from .grpc_transport import GrpcTransport
+from .http_transport import json_rpc, network, new_session, rest
+from .settings import ClientOptions, client_options
+from .transport import Transport
+
+
+@asynccontextmanager
+async def connect(agent: str | AgentCard | AgentInterface, **given: Any) -> AsyncIterator[Client]:
+    """A client for the agent at a URL, or of a card that is already there; options are those of `ClientOptions`.
+
+        async with connect("https://agent.example") as agent:
+            print((await agent.ask("What is a record?")).text)
+
+    The card is fetched from the well-known path below the URL, or from the URL itself if that ends in ".json".
+    Credentials go to the origin of the URL, and to `origins`; interfaces elsewhere are not used with them. Raises
+    ConnectError and CardReadError where there is no card, NoInterfaceError where it offers nothing to use,
+    CredentialsError.
+    """
+    options = client_options(given)
+    async with new_session(options) as session:
+        card, home = await _card(agent, session, options)
+        client = Client(_calls(card, home, session, options))
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+async def _card(
+    agent: str | AgentCard | AgentInterface, session: aiohttp.ClientSession, options: ClientOptions
+) -> tuple[AgentCard, list[Origin]]:
+    """The card, and the origins that the caller has named with it."""
+    if isinstance(agent, str):
+        url = _base(agent, options)
+        return await fetch_card(url, session, options), [origin(url)]
+    if isinstance(agent, AgentInterface):
+        everything = AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True)
+        agent = AgentCard(supported_interfaces=[agent], capabilities=everything)
+    usable = choose(agent, options.bindings, options.version)
+    return agent, [origin(i.url, insecure=options.insecure) for i in usable]
+
+
+def _calls(card: AgentCard, home: Collection[Origin], session: aiohttp.ClientSession, options: ClientOptions) -> Calls:
+    credentials = select(card, _with_certificate(options))
+    allowed = {*home, *(origin(o, insecure=options.insecure) for o in options.origins)}
+    objection = _objection(allowed, credentials, options)
+    interfaces = choose(card, options.bindings, options.version, objection)
+    return Calls(card, interfaces, _opener(session, options), credentials, options)
+
+
+def _with_certificate(options: ClientOptions) -> Given:
+    """A certificate is a credential like others, which a card may ask for."""
+    given = options.credentials
+    if not options.tls or not options.tls.certificate:
+        return given
+    if isinstance(given, dict):
+        return given
+    return (*(given if isinstance(given, list | tuple) else (given,)), Certificate())
+
+
+def _objection(allowed: Collection[Origin], credentials: Collection[Chosen], options: ClientOptions) -> Objection:
+    secret = [scheme for credential, scheme in credentials if not isinstance(credential, Certificate)]
+    in_query = any(scheme.api_key_security_scheme.location == "query" for scheme in secret)
+
+    def objection(interface: AgentInterface) -> str | None:
+        where = origin(interface.url, insecure=options.insecure)
+        if secret and where not in allowed:
+            known = ", ".join(map(str, allowed))
+            return f"credentials go to {known} only; name {where} in `origins` if it may have them"
+        if in_query and interface.protocol_binding == GRPC:
+            return "gRPC has no query that could hold the API key"
+        return None
+
+    return objection
+
+
+def _opener(session: aiohttp.ClientSession, options: ClientOptions) -> Callable[[AgentInterface], Transport]:
+    openers: dict[str, Callable[[str], Transport]] = {
+        GRPC: lambda url: GrpcTransport(url, options),
+        JSONRPC: lambda url: json_rpc(url, session, options),
+        HTTP_JSON: lambda url: rest(url, session, options),
+    }
+    return lambda interface: openers[interface.protocol_binding](interface.url)
+
+
+# Fetching
+
+
+async def fetch_card(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> AgentCard:
+    """From the cache while it is fresh, else asked for again. Only this, of all calls, carries no credentials."""
+    paths = [""] if url.endswith(".json") else [WELL_KNOWN_PATH, LEGACY_PATH]
+    for path in paths:
+        card = await _fetch(url.rstrip("/") + path, session, options)
+        if card:
+            return card
+    raise CardReadError(f"{url} has no agent card: HTTP 404 at {' and '.join(paths)}")
+
+
+async def _fetch(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> AgentCard | None:
+    """None for 404."""
+    for attempt in range(1, options.attempts):
+        try:
+            return await _once(url, session, options)
+        except (ConnectError, UnavailableError):
+            await asyncio.sleep(backoff(options.backoff, attempt))
+    return await _once(url, session, options)
+
+
+async def _once(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> AgentCard | None:
+    known, now = options.cards.cards.get(url), time.monotonic()
+    if known and now < known.fresh_until:
+        return known.card
+    headers = {"Accept": "application/json", **(known.conditions if known else {})}
+    timeout = aiohttp.ClientTimeout(total=options.deadline, connect=options.connect_timeout)
+    with network(url):
+        async with session.get(url, headers=headers, allow_redirects=False, timeout=timeout) as response:
+            if response.status == 404:
+                return None
+            body = await response.read()
+    if response.status == 304 and known:
+        options.cards.keep(url, known.renewed(response.headers, now, options.card_max_age))
+        return known.card
+    if response.status != 200:
+        raise _refused(url, failures.error(failures.of_http(response.status, body, response.headers)))
+    card = _read(url, body)
+    if kept := cached(card, response.headers, now, options.card_max_age):
+        options.cards.keep(url, kept)
+    return card
+
+
+def _read(url: str, body: bytes) -> AgentCard:
+    try:
+        return card_of(body)
+    except CardReadError as error:
+        raise CardReadError(f"{url}: {error}") from None
+
+
+def _refused(url: str, error: A2AError) -> Exception:
+    return error if isinstance(error, UnavailableError) else CardReadError(f"{url}: {error.message}")
+
+
+def _base(url: str, options: ClientOptions) -> str:
+    """The URL itself; of a bare host, what reaches it."""
+    found = address(url, insecure=options.insecure)
+    if url.lower().startswith(("http://", "https://")):
+        return url
+    return str(found.origin)

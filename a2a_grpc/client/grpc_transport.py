@@ -1,0 +1,138 @@
+"""Calls over gRPC."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError, Message
+from google.rpc.status_pb2 import Status
+
+from ..errors import A2AError, InvalidAgentResponseError
+from ..methods import Method
+from .addresses import address
+from .failures import ConnectError, error, of_status
+from .settings import ClientOptions
+from .transport import Outgoing
+
+DETAILS = "grpc-status-details-bin"
+_READY = grpc.ChannelConnectivity.READY
+_FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
+
+
+class GrpcTransport:
+    """One channel. Pings go at most every five minutes: servers refuse, by default, clients that ping more often."""
+
+    def __init__(self, url: str, options: ClientOptions) -> None:
+        self._address = address(url, insecure=options.insecure)
+        self._connect_timeout = options.connect_timeout
+        self._calls: dict[str, Any] = {}
+        settings = _channel_options(options)
+        if self._address.tls:
+            tls = options.tls.channel_credentials() if options.tls else grpc.ssl_channel_credentials()
+            self._channel = grpc.aio.secure_channel(self._address.target, tls, settings)
+        else:
+            self._channel = grpc.aio.insecure_channel(self._address.target, settings)
+
+    async def unary(self, method: Method, message: Message, call: Outgoing) -> Message:
+        await self._connect()
+        try:
+            response = await self._start(method, message, call)
+        except grpc.aio.AioRpcError as failed:
+            raise _failure(failed) from None
+        return _decoded(method, response)
+
+    async def stream(self, method: Method, message: Message, call: Outgoing) -> AsyncGenerator[Message, None]:
+        await self._connect()
+        running = self._start(method, message, call)
+        try:
+            while (response := await _read(running, call.idle)) is not grpc.aio.EOF:
+                yield _decoded(method, response)
+        except grpc.aio.AioRpcError as failed:
+            raise _failure(failed) from None
+        finally:
+            running.cancel()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    def _start(self, method: Method, message: Message, call: Outgoing) -> Any:
+        multi = self._calls.get(method.name)
+        if multi is None:
+            shape = self._channel.unary_stream if method.streaming else self._channel.unary_unary
+            multi = shape(method.path, method.request.SerializeToString, method.response.FromString)
+            self._calls[method.name] = multi
+        metadata = tuple((k.lower(), v) for k, v in call.metadata.items())
+        return multi(message, metadata=metadata, timeout=call.timeout)
+
+    async def _connect(self) -> None:
+        """Waits until the channel is connected, which a call alone cannot tell from a server that is unavailable."""
+        if self._channel.get_state(try_to_connect=True) is _READY:
+            return
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                await self._connected()
+        except TimeoutError:
+            self._refuse(f"no answer in {self._connect_timeout:g} s")
+
+    async def _connected(self) -> None:
+        tried = False
+        while (state := self._channel.get_state(try_to_connect=True)) is not _READY:
+            if state is _FAILED and tried:
+                self._refuse("refused, or not gRPC" + (" with TLS" if self._address.tls else " without TLS"))
+            tried = tried or state is not _FAILED
+            await self._channel.wait_for_state_change(state)
+
+    def _refuse(self, why: str) -> None:
+        raise ConnectError(f"cannot connect to {self._address.target} (gRPC): {why}", sent=False)
+
+
+def _channel_options(options: ClientOptions) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", options.max_response),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_metadata_size", 64 * 1024),
+        ("grpc.absolute_max_metadata_size", 128 * 1024),
+        ("grpc.keepalive_time_ms", 300_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_retries", 0),
+        ("grpc.service_config_disable_resolution", 1),
+    ]
+
+
+async def _read(running: Any, idle: float | None) -> Any:
+    try:
+        async with asyncio.timeout(idle):
+            return await running.read()
+    except TimeoutError:
+        raise ConnectError(f"nothing came on the stream in {idle:g} s", sent=True) from None
+
+
+def _decoded(method: Method, response: Any) -> Message:
+    if not isinstance(response, method.response):  # grpc gives None where it could not decode
+        raise InvalidAgentResponseError(f"The agent answered {method.name} with bytes that do not decode")
+    return response
+
+
+def _failure(failed: grpc.aio.AioRpcError) -> A2AError | ConnectError:
+    status = _status(failed)
+    fault = of_status(status)
+    if failed.code() is grpc.StatusCode.UNAVAILABLE and fault.info is None:
+        return ConnectError(f"the connection failed: {status.message}", sent=True)
+    return error(fault)
+
+
+def _status(failed: grpc.aio.AioRpcError) -> Status:
+    plain = Status(code=failed.code().value[0], message=failed.details() or "")
+    for key, value in failed.trailing_metadata() or ():
+        if key == DETAILS and isinstance(value, bytes):
+            try:
+                return Status.FromString(value)
+            except DecodeError:
+                return plain
+    return plain

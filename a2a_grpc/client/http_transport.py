@@ -1,0 +1,176 @@
+"""Calls over HTTP, for both bindings: one session, bodies within limits, SSE."""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import yarl
+from google.protobuf.message import Message
+
+from ..bindings.protojson import JsonSyntaxError, loads
+from ..bindings.sse import Event, Parser
+from ..errors import InvalidAgentResponseError, ResourceExhaustedError
+from ..methods import Method
+from . import failures
+from .addresses import origin
+from .codecs import Codec, JsonRpc, Request, Rest
+from .failures import ConnectError, Fault
+from .settings import ClientOptions
+from .transport import Outgoing
+
+SSE = "text/event-stream"
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientSSLError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+
+
+def new_session(options: ClientOptions) -> aiohttp.ClientSession:
+    """One for a client: pooled, without cookies, and without a limit that streams could use up."""
+    context = options.tls.ssl_context() if options.tls else True
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=context),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, connect=options.connect_timeout),
+        headers={"User-Agent": "a2a-grpc"},
+    )
+
+
+class HttpTransport:
+    """`codec` is the binding."""
+
+    def __init__(self, url: str, codec: Codec, session: aiohttp.ClientSession, options: ClientOptions) -> None:
+        self._url, self._codec, self._session, self._options = url, codec, session, options
+
+    async def unary(self, method: Method, message: Message, call: Outgoing) -> Message:
+        with network(self._url):
+            async with AsyncExitStack() as stack:
+                response = await self._open(stack, method, message, call)
+                body = await self._body(response)
+        return self._codec.message(method, _json(method, body) if body.strip() else None)
+
+    async def stream(self, method: Method, message: Message, call: Outgoing) -> AsyncGenerator[Message, None]:
+        with network(self._url):
+            async with AsyncExitStack() as stack:
+                response = await self._open(stack, method, message, call)
+                if response.content_type != SSE:
+                    yield self._codec.message(method, _json(method, await self._body(response)))
+                    return
+                async with aclosing(self._events(response)) as events:
+                    async for event in events:
+                        yield self._codec.message(method, _event(event))
+
+    async def close(self) -> None:
+        """The session is its owner's."""
+
+    async def _open(
+        self, stack: AsyncExitStack, method: Method, message: Message, call: Outgoing
+    ) -> aiohttp.ClientResponse:
+        """The response to the first alternative that the server serves. Raises the error that it is."""
+        fault = None
+        for request in self._codec.requests(method, message):
+            response: aiohttp.ClientResponse = await stack.enter_async_context(self._ask(request, call))
+            if response.status < 300:
+                return response
+            fault = self._fault(response, await self._body(response))
+            if not _is_unserved(fault):
+                break
+        assert fault is not None
+        raise failures.error(fault)
+
+    def _ask(self, request: Request, call: Outgoing) -> Any:
+        headers = {**call.metadata, "Accept": self._codec.accept}
+        if request.body is not None:
+            headers["Content-Type"] = self._codec.media_type
+        if call.timeout is not None:
+            headers["Grpc-Timeout"] = timeout_header(call.timeout)
+        if call.idle is not None:
+            headers["Accept-Encoding"] = "identity"  # what compresses a stream also holds it back
+        url = yarl.URL(_with_query(request.url, [*request.query, *call.query.items()]), encoded=True)
+        timeout = aiohttp.ClientTimeout(total=None, connect=self._options.connect_timeout, sock_read=call.idle)
+        return self._session.request(
+            request.verb, url, data=request.body, headers=headers, allow_redirects=False, timeout=timeout
+        )
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > self._options.max_response:
+                raise _too_large(self._options.max_response)
+        return bytes(body)
+
+    async def _events(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Event, None]:
+        parser = Parser(self._options.max_response)
+        try:
+            async for chunk in response.content.iter_any():
+                for event in parser.feed(chunk):
+                    yield event
+        except ValueError:
+            raise _too_large(self._options.max_response) from None
+        for event in parser.close():
+            yield event
+
+    def _fault(self, response: aiohttp.ClientResponse, body: bytes) -> Fault:
+        try:
+            fault = self._codec.fault(loads(body), response.status)
+        except JsonSyntaxError:
+            fault = None
+        return fault or failures.of_http(response.status, body, response.headers)
+
+
+def json_rpc(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> HttpTransport:
+    return HttpTransport(url, JsonRpc(url), session, options)
+
+
+def rest(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> HttpTransport:
+    return HttpTransport(url, Rest(url), session, options)
+
+
+def timeout_header(seconds: float) -> str:
+    """As gRPC writes it: at most eight digits, and a unit."""
+    milliseconds = max(1, int(seconds * 1000))
+    return f"{milliseconds}m" if milliseconds < 10**8 else f"{min(int(seconds), 10**8 - 1)}S"
+
+
+def _with_query(url: str, pairs: Sequence[tuple[str, str]]) -> str:
+    return url + ("&" if "?" in url else "?") + urlencode(pairs) if pairs else url
+
+
+@contextmanager
+def network(url: str) -> Iterator[None]:
+    """What aiohttp raises, as ConnectError."""
+    try:
+        yield
+    except _NOT_SENT as error:
+        raise ConnectError(f"cannot connect to {origin(url)}: {_words(error)}", sent=False) from error
+    except aiohttp.ServerTimeoutError as error:
+        raise ConnectError(f"nothing came from {origin(url)} in time", sent=True) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise ConnectError(f"the connection to {origin(url)} broke: {_words(error)}", sent=True) from error
+
+
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _is_unserved(fault: Fault) -> bool:
+    """Nobody answers this verb at this path: not the same as an agent that does not find a task."""
+    return fault.http_status in (404, 405) and (fault.info is None or fault.info.reason == "METHOD_NOT_FOUND")
+
+
+def _json(method: Method, body: bytes) -> Any:
+    try:
+        return loads(body)
+    except JsonSyntaxError as error:
+        raise InvalidAgentResponseError(f"The agent answered {method.name} with what is not JSON: {error}") from None
+
+
+def _event(event: Event) -> Any:
+    try:
+        return loads(event.data)
+    except JsonSyntaxError as error:
+        raise ConnectError(f"an event of the stream is not whole: {error}", sent=True) from None
+
+
+def _too_large(limit: int) -> ResourceExhaustedError:
+    return ResourceExhaustedError(f"The answer is larger than max_response, {limit} bytes")
