@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import grpc
@@ -34,18 +35,15 @@ Route = Callable[[Any], InProcessServer]
 class GrpcContext(CallContext):
     """The call as grpc.aio knows it."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, metadata: Any) -> None:
         super().__init__()
-        self._call = call
-        self._metadata: Any = None
+        self._call, self._metadata = call, metadata
 
     def invocation_metadata(self) -> Any:
-        if self._metadata is None:
-            self._metadata = self._call.invocation_metadata() or ()
         return self._metadata
 
     def parameter(self, *names: str) -> list[str]:
-        return [value for key, value in self.invocation_metadata() if key in names]
+        return [value for key, value in self._metadata if key in names]
 
     def peer(self) -> str:
         return str(self._call.peer())
@@ -66,27 +64,26 @@ class GrpcContext(CallContext):
 
 
 class A2AHandler(grpc.GenericRpcHandler):
-    """All methods of the service, and an error that teaches for every path that is none."""
+    """All methods of the service. A handler is bound to the metadata of its call, which grpc.aio has read already."""
 
     def __init__(self, route: Route, challenge: str, write_timeout: float) -> None:
-        self._methods = methods()
-        self._handlers = {
-            m.path: _stream_handler(m, route, challenge, write_timeout)
+        self._bind: dict[str, Callable[[Any], RpcHandler]] = {
+            m.path: _stream_binder(m, route, challenge, write_timeout)
             if m.streaming
-            else _unary_handler(m, route, challenge)
-            for m in self._methods.values()
+            else _unary_binder(m, route, challenge)
+            for m in methods().values()
         }
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> RpcHandler:
-        path = handler_call_details.method
-        return self._handlers.get(path) or self._unknown(path)
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "RpcHandler | None":
+        bind = self._bind.get(handler_call_details.method)
+        return bind(handler_call_details.invocation_metadata or ()) if bind else None
 
-    def _unknown(self, path: str) -> RpcHandler:
-        service, _, name = path.lstrip("/").rpartition("/")
-        if service == A2A_SERVICE.full_name:
-            error = unknown_method(name, self._methods)
-        else:
-            error = MethodNotFoundError(f"Unknown method {path[:160]}. This server serves {A2A_SERVICE.full_name}.")
+
+class UnknownMethod(grpc.GenericRpcHandler):
+    """An error that teaches, for every path that is none."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> RpcHandler:
+        error = _unknown(handler_call_details.method)
 
         async def refuse(_: Any, call: Any) -> None:
             await _abort(call, error.status())
@@ -113,12 +110,12 @@ def server_options(max_message_size: int, max_connection_age: float | None) -> l
 
 
 def add_services(server: grpc.aio.Server, handler: A2AHandler, *, reflection: bool) -> health_aio.HealthServicer:
-    """Registers health, reflection and, last because it answers every path, the A2A service."""
+    """Registers the A2A service first, as it is asked first; then health, reflection, and what answers every path."""
     health = health_aio.HealthServicer()
-    server.add_generic_rpc_handlers((_health_handler(health),))
+    server.add_generic_rpc_handlers((handler, _health_handler(health)))
     if reflection:
         add_reflection(server, [A2A_SERVICE.full_name, HEALTH])
-    server.add_generic_rpc_handlers((handler,))
+    server.add_generic_rpc_handlers((UnknownMethod(),))
     return health
 
 
@@ -139,9 +136,18 @@ def _health_handler(health: health_aio.HealthServicer) -> grpc.GenericRpcHandler
     return grpc.method_handlers_generic_handler(HEALTH, handlers)
 
 
-def _unary_handler(method: Method, route: Route, challenge: str) -> RpcHandler:
-    async def behavior(request: Any, call: Any) -> Any:
-        context = GrpcContext(call)
+def _unknown(path: str) -> MethodNotFoundError:
+    service, _, name = path.lstrip("/").rpartition("/")
+    if service == A2A_SERVICE.full_name:
+        return unknown_method(name, methods())
+    return MethodNotFoundError(f"Unknown method {path[:160]}. This server serves {A2A_SERVICE.full_name}.")
+
+
+def _unary_binder(method: Method, route: Route, challenge: str) -> Callable[[Any], RpcHandler]:
+    decode = decoder(method.request)
+
+    async def behavior(metadata: Any, request: Any, call: Any) -> Any:
+        context = GrpcContext(call, metadata)
         try:
             response = await route(request).unary(method, request, context)
         except CallError as error:
@@ -152,12 +158,14 @@ def _unary_handler(method: Method, route: Route, challenge: str) -> RpcHandler:
             call.set_trailing_metadata((*context.echo, *context.trailing))
         return response
 
-    return grpc.unary_unary_rpc_method_handler(behavior, decoder(method.request), wire)
+    return lambda metadata: grpc.unary_unary_rpc_method_handler(partial(behavior, metadata), decode, wire)
 
 
-def _stream_handler(method: Method, route: Route, challenge: str, write_timeout: float) -> RpcHandler:
-    async def behavior(request: Any, call: Any) -> None:
-        context = GrpcContext(call)
+def _stream_binder(method: Method, route: Route, challenge: str, write_timeout: float) -> Callable[[Any], RpcHandler]:
+    decode = decoder(method.request)
+
+    async def behavior(metadata: Any, request: Any, call: Any) -> None:
+        context = GrpcContext(call, metadata)
         watch = WriteWatch(context, write_timeout)
         try:
             async with aclosing(route(request).stream(method, request, context)) as responses:
@@ -170,7 +178,7 @@ def _stream_handler(method: Method, route: Route, challenge: str, write_timeout:
         if context.trailing or context.echo:
             call.set_trailing_metadata((*context.echo, *context.trailing))
 
-    return grpc.unary_stream_rpc_method_handler(behavior, decoder(method.request), wire)
+    return lambda metadata: grpc.unary_stream_rpc_method_handler(partial(behavior, metadata), decode, wire)
 
 
 async def _abort_soon(call: Any, status: Status, trailing: Iterable[Metadatum]) -> None:

@@ -43,10 +43,10 @@ class Following:
         async with aclosing(self._leg(name, request)) as leg:
             async for event in leg:
                 yield event
-        attempt, seen = 0, self._progress.changes
+        attempt, seen = 0, self._progress.news
         while not self._is_over():
-            attempt = 1 if self._progress.changes > seen else attempt + 1
-            seen = self._progress.changes
+            attempt = 1 if self._progress.news > seen else attempt + 1
+            seen = self._progress.news
             await self._prepare(attempt)
             async with aclosing(self._again()) as leg:
                 async for event in leg:
@@ -58,9 +58,9 @@ class Following:
 
     async def _prepare(self, attempt: int) -> None:
         progress, cause, options = self._progress, self._cause, self._calls.options
-        most = options.recoveries if progress.changes else options.attempts - 1 if self._stays else 0
+        most = options.recoveries if progress.begun else options.attempts - 1 if self._stays else 0
         if attempt > most:
-            early = "the stream ended early" if progress.changes else "the stream ended before it began"
+            early = "the stream ended early" if progress.begun else "the stream ended before it began"
             raise StreamBrokenError(progress.task_id, early) from cause
         log.info("the stream of task %s ended early (%s): attempt %d", progress.task_id, cause or "closed", attempt)
         self.broken = True
@@ -86,9 +86,9 @@ class Following:
         except _BROKEN as error:
             self._cause = error
             return
-        before, event = self._progress.changes, StreamResponse(task=task)
+        before, event = self._progress.news, StreamResponse(task=task)
         self._progress.take(event)
-        if self._progress.changes > before or self._progress.over:
+        if self._progress.news > before or self._progress.over:
             yield event
 
     async def _leg(self, name: str, request: Any) -> AsyncGenerator[StreamResponse, None]:
@@ -109,7 +109,7 @@ class Following:
         except (A2AError, ConnectError) as error:
             if over:
                 return None
-            if not _is_break(error) or not (self._progress.changes or self._stays):
+            if not _is_break(error) or not (self._progress.begun or self._stays):
                 raise
             self._cause = error
             return None

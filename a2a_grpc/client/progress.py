@@ -1,18 +1,23 @@
 """What a stream has told of its task: whose events are taken, and how far the task is."""
 
 from ..errors import log
-from ..generated.a2a_pb2 import StreamResponse
+from ..generated.a2a_pb2 import StreamResponse, Task
 from .artifacts import INTERRUPTED, TERMINAL
 
 
 class Progress:
-    """Of one task, through all the streams that it takes to follow it. `changes` counts what was news."""
+    """Of one task, through all the streams that it takes to follow it.
+
+    `news` counts changes of the state, and of the task as it is told whole: a stream that begins again and again with
+    the same is none, whatever else it says.
+    """
 
     def __init__(self, task_id: str = "") -> None:
         self.task_id = task_id
         self.state = 0
         self.answered = False
-        self.changes = 0
+        self.begun = False
+        self.news = 0
         self._snapshot = b""
 
     @property
@@ -34,10 +39,10 @@ class Progress:
         elif not self._is_of_this_task(event.task.id if kind == "task" else getattr(event, kind).task_id):
             return False
         elif kind == "task":
-            return self._take_snapshot(event)
+            self._take_snapshot(event.task)
         elif kind == "status_update":
-            self.state = event.status_update.status.state
-        self.changes += 1
+            self._take_state(event.status_update.status.state)
+        self.begun = True
         return True
 
     def _is_of_this_task(self, task_id: str) -> bool:
@@ -48,8 +53,11 @@ class Progress:
         log.warning("an event of task %.80r came on the stream of task %.80r: ignored", task_id, self.task_id)
         return False
 
-    def _take_snapshot(self, event: StreamResponse) -> bool:
-        snapshot = event.task.SerializeToString(deterministic=True)
-        self.changes += snapshot != self._snapshot
-        self.state, self._snapshot = event.task.status.state, snapshot
-        return True
+    def _take_snapshot(self, task: Task) -> None:
+        snapshot = task.SerializeToString(deterministic=True)
+        self.news += snapshot != self._snapshot
+        self.state, self._snapshot = task.status.state, snapshot
+
+    def _take_state(self, state: int) -> None:
+        self.news += state != self.state
+        self.state = state

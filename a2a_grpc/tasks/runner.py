@@ -414,7 +414,7 @@ class LiveTask:
     async def _stop(self, running: Running, within: float, *, canceled: bool = False) -> None:
         """Cancels an execution, between two writes if they take no longer than `within`, and waits as long for it.
 
-        Runs in an asyncio task that is younger than the execution, so that this has begun: else it ended without a word.
+        Runs in an asyncio task younger than the execution, so that this has begun; else it would end without a word.
         """
         assert running.execution is not None
         try:

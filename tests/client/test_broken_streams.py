@@ -348,3 +348,12 @@ async def test_a_task_that_is_canceled_already_is_canceled(binding: str) -> None
         assert await client.cancel("T1") == canceled
         with pytest.raises(TaskNotCancelableError):
             await client.cancel("T1")
+
+
+@everywhere
+async def test_a_stream_that_begins_again_and_again_is_not_followed_for_ever(binding: str) -> None:
+    script = Script([Leg([snapshot(WORKING), chunk("a")], "end")])
+    async with scripted(binding, script, recoveries=3) as client:
+        with pytest.raises(StreamBrokenError):
+            await told(client)
+    assert len(script.calls) == 4

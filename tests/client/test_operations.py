@@ -148,13 +148,14 @@ async def test_version_extensions_tenant_and_deadline_are_sent(binding: str) -> 
             await client.get_task("T1")
             await client.delete_push_config("T1", "P1")
             await client.extended_card()
-            _ = [e async for e in client.stream("2:")]
+            async with aclosing(client.stream("2:")) as stream:
+                await anext(stream)
     for request, context in lab.seen:
         metadata = dict(context.invocation_metadata())
         assert request.tenant == "a b/c"
         assert metadata["a2a-version"] == "1.0"
         assert metadata["a2a-extensions"] == "urn:x,urn:y"
-    assert 20 < lab.seen[0][1].time_remaining() <= 30
+    assert 20 < lab.seen[0][1].time_remaining() < 31
     assert lab.seen[-1][1].time_remaining() is None  # a stream may last
     assert (lab.seen[0][0].metadata["k"], lab.seen[0][0].configuration.history_length) == (1, 2)
 
@@ -250,9 +251,9 @@ async def test_another_interface_where_one_does_not_connect() -> None:
             assert isinstance(await client.send("x"), pb.Message)
             assert client.interface.protocol_binding == "HTTP+JSON"
         async with connect(made) as client:
-            assert len([e async for e in client.stream("2:")]) == 2
+            assert (await anext(client.stream("2:"))).HasField("artifact_update")
         async with connect(made, bindings=["GRPC", "JSONRPC"]) as client:
-            with pytest.raises(ConnectError, match="127.0.0.1:1 .gRPC.") as caught:
+            with pytest.raises(ConnectError, match=r"127.0.0.1:1 \(gRPC\)") as caught:
                 await client.send("x")
     assert not caught.value.sent
 

@@ -173,9 +173,8 @@ def test_what_an_appended_chunk_adds_besides_parts() -> None:
 
 
 ids = st.sampled_from("AB")
-chunks = st.builds(
-    lambda id_, texts, append: artifact(id_, *texts, append=append), ids, st.lists(st.text(max_size=3), min_size=1), st.booleans()
-)  # fmt: skip
+texts = st.lists(st.text(max_size=3), min_size=1)
+chunks = st.builds(lambda id_, parts, append: artifact(id_, *parts, append=append), ids, texts, st.booleans())
 
 
 @given(st.lists(chunks, max_size=12))
@@ -184,9 +183,8 @@ def test_artifacts_are_what_a_dictionary_would_be(events: list[pb.StreamResponse
     changed = task()
     for event in events:
         update = event.artifact_update
-        texts = [p.text for p in update.artifact.parts]
         kept = expected.get(update.artifact.artifact_id, []) if update.append else []
-        expected[update.artifact.artifact_id] = kept + texts
+        expected[update.artifact.artifact_id] = kept + [p.text for p in update.artifact.parts]
         counted = parts_after(changed, update)
         apply(changed, event)
         assert counted == sum(map(len, expected.values())) == sum(len(a.parts) for a in changed.artifacts)
