@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ..errors import InvalidAgentResponseError, TaskNotCancelableError, nearest
+from ..errors import DeadlineExceededError, InvalidAgentResponseError, TaskNotCancelableError, nearest
 from ..generated.a2a_pb2 import (
     TASK_STATE_CANCELED,
     AgentCard,
@@ -49,8 +49,11 @@ class Client:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self.card: AgentCard = calls.card
+
+    @property
+    def card(self) -> AgentCard:
         """The public card; after `extended_card`, that one."""
+        return self._calls.card
 
     @property
     def interface(self) -> AgentInterface:
@@ -203,7 +206,7 @@ class Client:
 
     async def extended_card(self) -> AgentCard:
         """The card for an authenticated caller, which takes the place of `card`."""
-        self.card = await self._calls.unary("GetExtendedAgentCard", GetExtendedAgentCardRequest())
+        self._calls.card = await self._calls.unary("GetExtendedAgentCard", GetExtendedAgentCardRequest())
         return self.card
 
     async def close(self) -> None:
@@ -252,6 +255,8 @@ class Client:
             except ConnectError:
                 if now() + pause >= until:
                     raise
+            except DeadlineExceededError:
+                raise too_late(task_id) from None
             if now() + pause >= until:
                 raise too_late(task_id)
             await asyncio.sleep(pause)

@@ -207,15 +207,14 @@ def _details(data: Any) -> Iterator[Message]:
             yield _detail({k: v for k, v in value.items() if k != "@type"}, str(value.get("@type", "")))
 
 
-def _detail(value: dict[str, Any], type_url: str) -> Message:
+def _detail(value: dict[str, Any], type_url: str) -> Any:
     """A known detail as its message; anything else as a Struct."""
     name = type_url.rpartition("/")[2]
     if name == ErrorInfo.DESCRIPTOR.full_name:
         return _error_info(value)
     kind: type[Message] = _DETAILS.get(name, Struct)
     try:
-        made: Message = from_json(kind, value)
-        return made
+        return from_json(kind, value)
     except InvalidParamsError:
         return from_json(Struct, value)
 

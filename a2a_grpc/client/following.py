@@ -86,6 +86,8 @@ class Following:
         except _BROKEN as error:
             self._cause = error
             return
+        except DeadlineExceededError:
+            raise too_late(id) from None
         before, event = self._progress.news, StreamResponse(task=task)
         self._progress.take(event)
         if self._progress.news > before or self._progress.over:
@@ -109,6 +111,8 @@ class Following:
         except (A2AError, ConnectError) as error:
             if over:
                 return None
+            if isinstance(error, DeadlineExceededError) and self._until is not None:  # the server was told of it
+                raise too_late(self._progress.task_id) from None
             if not _is_break(error) or not (self._progress.begun or self._stays):
                 raise
             self._cause = error

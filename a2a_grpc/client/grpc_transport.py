@@ -16,6 +16,7 @@ from .failures import ConnectError, error, of_status
 from .settings import ClientOptions
 from .transport import Outgoing
 
+LONGEST_RETRY = 1.0  # seconds between two attempts of a channel to connect
 DETAILS = "grpc-status-details-bin"
 _READY = grpc.ChannelConnectivity.READY
 _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
@@ -68,20 +69,21 @@ class GrpcTransport:
 
     async def _connect(self) -> None:
         """Waits until the channel is connected, which a call alone cannot tell from a server that is unavailable."""
-        if self._channel.get_state(try_to_connect=True) is _READY:
+        state = self._channel.get_state(try_to_connect=True)
+        if state is _READY:
             return
+        failed_before = state is _FAILED  # and stays so while the channel goes on trying
+        seconds = min(self._connect_timeout, LONGEST_RETRY) if failed_before else self._connect_timeout
         try:
-            async with asyncio.timeout(self._connect_timeout):
-                await self._connected()
+            async with asyncio.timeout(seconds):
+                await self._connected(failed_before)
         except TimeoutError:
-            self._refuse(f"no answer in {self._connect_timeout:g} s")
+            self._refuse(f"no answer in {seconds:g} s")
 
-    async def _connected(self) -> None:
-        tried = False
+    async def _connected(self, failed_before: bool) -> None:
         while (state := self._channel.get_state(try_to_connect=True)) is not _READY:
-            if state is _FAILED and tried:
+            if state is _FAILED and not failed_before:
                 self._refuse("refused, or not gRPC" + (" with TLS" if self._address.tls else " without TLS"))
-            tried = tried or state is not _FAILED
             await self._channel.wait_for_state_change(state)
 
     def _refuse(self, why: str) -> None:
@@ -98,8 +100,9 @@ def _channel_options(options: ClientOptions) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 2_000),
+        ("grpc.max_reconnect_backoff_ms", int(LONGEST_RETRY * 1000)),
         ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_http_proxy", 0),  # no more than on HTTP
         ("grpc.enable_retries", 0),
         ("grpc.service_config_disable_resolution", 1),
     ]

@@ -275,7 +275,6 @@ class AgentServicer(A2AServiceServicer):
             return live, live.send(turn, stream)
         except errors.A2AError:
             self._turn_over(scope)
-            self._release(scope, live.task.id)
             raise
 
     def _new(self, turn: Turn, scope: Scope) -> LiveTask:

@@ -242,7 +242,7 @@ async def _end(script: Script, end: str | A2AError, form: Any, writer: asyncio.S
         writer.write(chunked(b": still here\n\n"))
         await writer.drain()
     if end == "reset":
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.03)  # a reset takes with it what has not been read
         writer.transport.abort()
     elif end != "cut":
         writer.write(b"0\r\n\r\n")

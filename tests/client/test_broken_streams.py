@@ -93,6 +93,15 @@ async def test_an_error_after_the_end_is_none(binding: str, end: Any) -> None:
     assert {*script.calls} == {"SendStreamingMessage"}
 
 
+@pytest.mark.soak
+@everywhere
+async def test_an_error_after_the_end_is_none_a_thousand_times(binding: str) -> None:
+    script = Script([Leg([*BEGUN, status(COMPLETED)], A2AError())])
+    async with scripted(binding, script) as client:
+        for _ in range(1000):
+            assert (await client.ask("go")).text == "Hel"
+
+
 @everywhere
 async def test_a_server_that_does_not_close_is_not_waited_for(binding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("a2a_grpc.client.following.LINGER", 0.05)

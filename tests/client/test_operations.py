@@ -21,7 +21,7 @@ from a2a_grpc.errors import (
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.tasks.servicer import AgentServicer
 from a2a_grpc.tasks.turn import Turn
-from tests.client.scripted import BINDINGS
+from tests.client.scripted import BINDINGS, raw_server
 from tests.interop.agent import FAULTS, WEBHOOK, Catalogue, events, task, webhook
 from tests.lab import Lab, artifact, card
 
@@ -229,7 +229,7 @@ async def test_a_life_with_an_agent(binding: str) -> None:
 
 async def test_a_server_that_has_gone_is_a_connect_error(binding: str) -> None:
     async with Server(Lab(), http_port=0, grpc_port=0, shutdown_deadline=1) as server:
-        async with connect(server.agents[0].card, bindings=[binding], backoff=0.01) as client:
+        async with connect(server.agents[0].card, bindings=[binding], attempts=1) as client:
             await client.get_task("T1")
             await server.stop()
             with pytest.raises(ConnectError):
@@ -259,10 +259,12 @@ async def test_another_interface_where_one_does_not_connect() -> None:
 
 
 async def test_a_host_that_does_not_answer_is_given_up_in_time() -> None:
-    made = pb.AgentInterface(url="10.255.255.1:9", protocol_binding="GRPC", protocol_version="1.0")
-    async with connect(made, connect_timeout=0.1, insecure=True) as client:
-        with pytest.raises(ConnectError):
-            await client.send("x")
+    async with raw_server(lambda reader, writer: asyncio.sleep(60)) as url:
+        made = pb.AgentInterface(url=url, protocol_binding="GRPC", protocol_version="1.0")
+        async with connect(made, connect_timeout=0.1) as client:
+            with pytest.raises(ConnectError, match=r"no answer in 0\.1 s") as caught:
+                await client.send("x")
+    assert not caught.value.sent
 
 
 async def test_many_calls_at_once(binding: str) -> None:

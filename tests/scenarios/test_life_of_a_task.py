@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import aiohttp
@@ -24,7 +25,7 @@ from engine import (
     until,
 )
 from google.protobuf.json_format import ParseDict
-from wires import BINDINGS, Outcome, wire
+from wires import BINDINGS, All, Outcome, wire
 
 from a2a_grpc import Server, TaskNotCancelableError
 from a2a_grpc.caller import Caller, caller
@@ -336,6 +337,19 @@ async def test_a_context_outlives_its_tasks() -> None:
         assert {t.id for t in listed.tasks} == {first.id, second.id}
 
 
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_a_message_id_that_comes_again_is_a_new_message(binding: str) -> None:
+    """X-OP-2, BR-71: nothing is deduplicated."""
+    agent = Told()
+    async with serving(agent) as wires:
+        sends = await asyncio.gather(*(wires.send(binding, say("result")) for _ in range(5)))
+        assert len({task.id for task in sends}) == 5
+        task = await wires.send(binding, say("ask"))
+        again = await wires.send(binding, say("ask", task.id))
+        assert [m.message_id for m in again.history if m.role == pb.ROLE_USER] == ["m-ask", "m-ask"]
+    await nothing_left(agent)
+
+
 # Messages for a task that is running
 
 
@@ -398,29 +412,41 @@ async def test_messages_that_wait_for_a_task_that_ends_are_refused(how: str) -> 
     await nothing_left(agent)
 
 
+trace: ContextVar[str] = ContextVar("trace", default="none")
+
+
+class SetTrace(grpc.aio.ServerInterceptor):
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        trace.set(dict(details.invocation_metadata).get("x-trace", "none"))
+        return await continuation(details)
+
+
 async def test_every_turn_runs_in_the_context_of_its_own_message() -> None:
-    """X-OP-4: context variables, for a message that waited too."""
-    seen: list[str] = []
+    """X-OP-4: context variables, and what reads them, for a message that waited too."""
+    seen: dict[str, list[str]] = {}
 
     async def note(turn: Turn) -> None:
-        seen.append(caller.get().name)
-        await asyncio.create_task(_note_again(seen))
-        await (turn.ask("more?") if len(seen) < 6 else turn.complete())
+        seen[turn.text] = [trace.get(), await asyncio.create_task(_trace()), await asyncio.to_thread(trace.get)]
+        await turn.ask("more?")
 
     agent = Told({"note": note, "hold": _hold_and_ask})
-    async with serving(agent) as wires:
-        task = await wires.send("grpc", say("hold", return_immediately=True), "ann")
+    async with Server(agent, http_port=0, grpc_port=0, interceptors=[SetTrace()]) as server, All(server) as every:
+        task = (await every.wires[0].call("SendMessage", say("hold", return_immediately=True))).only.task
         await until(lambda: agent.turns)
-        sends = [asyncio.create_task(wires.send(b, say("note", task.id), "ann")) for b in BINDINGS]
+        calls = [
+            asyncio.create_task(one.call("SendMessage", say(f"note {one.name}", task.id), {"X-Trace": one.name}))
+            for one in every.wires
+        ]
         await until(lambda: agent._turns == 4)
         agent.turns[0].request.metadata.update({"go": True})
-        await asyncio.gather(*sends)
-    assert seen == ["ann"] * 6
-    assert caller.get().name == ""
+        await asyncio.gather(*calls)
+        await every.wires[0].call("SendMessage", say("note last", task.id), {"X-Trace": "last"})
+    assert seen == {f"note {name}": [name] * 3 for name in (*BINDINGS, "last")}
+    assert trace.get() == "none"
 
 
-async def _note_again(seen: list[str]) -> None:
-    seen.append(caller.get().name)
+async def _trace() -> str:
+    return trace.get()
 
 
 # Cancel
@@ -620,6 +646,43 @@ async def test_a_webhook_that_is_deleted_is_told_nothing_more() -> None:
             await wires.send("rest", say("done", task.id))
             assert await rest_of(events) == ["COMPLETED"]
         assert len(received) == 1
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_webhooks_are_kept(binding: str) -> None:
+    """Section 8, BR-43: what is created is read, listed in pages, replaced and deleted, the last one twice."""
+    agent = Pushing()
+    async with serving(agent) as wires:
+        for text in ("ask", "done"):  # PUSH-CREATE-002: of a task that has ended too
+            id_ = (await wires.send(binding, say(text))).id
+            hook = pb.TaskPushNotificationConfig(task_id=id_, url="http://localhost/1", token="t")
+            hook.authentication.scheme = "Bearer"
+            made = await wires.call(binding, "CreateTaskPushNotificationConfig", hook)
+            assert len(made.id) == 36
+            hook.id = made.id
+            assert made == hook
+            hook.url = "http://localhost/2"
+            assert await wires.call(binding, "CreateTaskPushNotificationConfig", hook) == hook
+            other = pb.TaskPushNotificationConfig(task_id=id_, url="http://localhost/3", id="zzz")
+            await wires.call(binding, "CreateTaskPushNotificationConfig", other)
+            assert await wires.call(binding, "GetTaskPushNotificationConfig", {"taskId": id_, "id": made.id}) == hook
+            listed = await wires.call(binding, "ListTaskPushNotificationConfigs", {"taskId": id_})
+            assert (list(listed.configs), listed.next_page_token) == ([hook, other], "")
+            first = await wires.call(binding, "ListTaskPushNotificationConfigs", {"taskId": id_, "pageSize": 1})
+            rest = {"taskId": id_, "pageSize": 1, "pageToken": first.next_page_token}
+            second = await wires.call(binding, "ListTaskPushNotificationConfigs", rest)
+            assert [*first.configs, *second.configs, second.next_page_token] == [hook, other, ""]
+            for _ in range(2):
+                await wires.call(binding, "DeleteTaskPushNotificationConfig", {"taskId": id_, "id": made.id})
+            outcome = await wires.call(binding, "GetTaskPushNotificationConfig", {"taskId": id_, "id": made.id})
+            assert outcome.fault.reason == "TASK_NOT_FOUND"
+            assert made.id in outcome.fault.message
+        for method, more in (
+            ("CreateTaskPushNotificationConfig", {"url": "http://localhost"}), ("ListTaskPushNotificationConfigs", {}),
+            ("GetTaskPushNotificationConfig", {"id": "P"}), ("DeleteTaskPushNotificationConfig", {"id": "P"}),
+        ):  # fmt: skip
+            outcome = await wires.call(binding, method, {"taskId": "nope", **more})
+            assert (outcome.fault.reason, outcome.fault.message) == ("TASK_NOT_FOUND", "Task nope not found")
 
 
 # Whose tasks

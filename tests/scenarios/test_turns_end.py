@@ -499,7 +499,8 @@ async def test_a_caller_that_leaves_does_not_stop_the_cancel() -> None:
     task = await send(agent, say("act", return_immediately=True))
     await until(lambda: agent.turns)
     canceling = asyncio.create_task(cancel(agent, task.id))
-    await asyncio.sleep(0.01)
+    for _ in range(5):
+        await asyncio.sleep(0)
     canceling.cancel()
     await asyncio.wait([canceling])
     await nothing_left(agent)
@@ -591,6 +592,21 @@ async def test_a_refused_cancel_leaves_the_turn_to_end_by_itself() -> None:
         with pytest.raises(A2AError, match="no"):
             await one
     await nothing_left(agent)
+
+
+async def test_an_agent_that_never_says_whether_it_can_be_canceled() -> None:
+    class Undecided(Quick):
+        async def cancel(self, turn: Turn) -> None:
+            await asyncio.Event().wait()
+
+    agent = Undecided()
+    task = await send(agent, say("patient", return_immediately=True))
+    await until(lambda: agent.turns)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(cancel(agent, task.id), 5)
+    agent.go.set()
+    await nothing_left(agent)
+    assert await state(agent, task.id) == "COMPLETED"
 
 
 # Stores that fail
@@ -760,8 +776,10 @@ async def test_a_cancel_waits_for_a_write_that_is_under_way_and_not_for_ever() -
     store.hang = asyncio.Event()
     agent.go.set()
     canceling = asyncio.create_task(cancel(agent, task.id))
-    await asyncio.sleep(0.02)
+    for _ in range(10):
+        await asyncio.sleep(0)
     assert not canceling.done()
+    assert not agent.left["hold"]
     store.hang.set()
     assert status_of(await asyncio.wait_for(canceling, 5)) in ("CANCELED", "COMPLETED")
     await nothing_left(agent)
@@ -773,7 +791,7 @@ async def test_a_cancel_waits_for_a_write_that_is_under_way_and_not_for_ever() -
     store.hang = asyncio.Event()
     agent.go.set()
     canceling = asyncio.create_task(cancel(agent, task.id))
-    await asyncio.sleep(0.3)
+    await until(lambda: agent.left["hold"] == 2)  # after the grace
     store.hang.set()
     assert status_of(await asyncio.wait_for(canceling, 5)) == "CANCELED"
     await nothing_left(agent)

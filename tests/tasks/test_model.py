@@ -432,7 +432,7 @@ def orderly(examples: int, steps: int) -> None:
 
 
 def test_the_engine_does_what_the_model_does() -> None:
-    orderly(60, 25)
+    orderly(150, 30)
 
 
 @pytest.mark.soak
@@ -604,7 +604,7 @@ def _check_follower(mine: list[Any], witness: Witness) -> None:
         assert any(start + len(got) == len(witness.events) for start in fits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_whatever_happens_at_once(seed: int) -> None:
     asyncio.run(chaos(seed))

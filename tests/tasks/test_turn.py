@@ -282,6 +282,20 @@ async def test_what_was_written_before_an_error_is_kept() -> None:
     assert (status_of(task), result_of(task)) == ("FAILED", ["ab"])
 
 
+async def test_an_error_is_not_hidden_by_what_can_no_longer_be_written(caplog: pytest.LogCaptureFixture) -> None:
+    async def act(turn: Turn) -> None:
+        async with turn.artifact("r") as out:
+            await turn.complete()
+            await out.write("too late")
+            raise KeyError("the cause")
+
+    task, events = await acted(act)
+    assert kinds(events) == ["COMPLETED"]
+    assert not task.artifacts
+    [failure] = [record.exc_info for record in caplog.records if record.exc_info]
+    assert failure[0] is KeyError
+
+
 # Raw events
 
 
