@@ -46,9 +46,11 @@ class GrpcContext(CallContext):
         return [value for key, value in self._metadata if key in names]
 
     def peer(self) -> str:
-        return str(self._call.peer())
+        return "" if self.done() else str(self._call.peer())
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        if self.done():  # grpc's own would crash the process then
+            return {}
         auth: Mapping[str, Iterable[bytes]] = self._call.auth_context()
         return {key: auth[key] for key in AUTH_KEYS if key in auth}
 

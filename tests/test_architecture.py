@@ -54,6 +54,7 @@ MAY_IMPORT = {
     "__init__": ["*"],
     "tasks.*": [*PURE, "context", "tasks.*"],
     "client.*": [*PURE, "client.*"],
+    "client.testing": [*PURE, "client.*", "server"],
     "cli.*": ["*"],
     "examples.*": ["*"],
 }

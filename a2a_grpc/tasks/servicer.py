@@ -6,7 +6,6 @@ import binascii
 from collections.abc import AsyncGenerator, Sequence
 from functools import cached_property
 from typing import Any
-from uuid import uuid4
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -39,7 +38,7 @@ from ..generated.a2a_pb2 import (
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
 from . import about
 from .broadcast import Subscriber
-from .lifecycle import now, with_history
+from .lifecycle import new_id, now, with_history
 from .limits import Limits
 from .push import PushSender
 from .push_policy import PushPolicy
@@ -256,7 +255,7 @@ class AgentServicer(A2AServiceServicer):
         if said is None:
             return None
         reply = agent_message(said)
-        reply.context_id = reply.context_id or turn.message.context_id or str(uuid4())
+        reply.context_id = reply.context_id or turn.message.context_id or new_id()
         return reply
 
     async def _start(self, turn: Turn, scope: Scope, stream: Subscriber | None = None) -> tuple[LiveTask, Running]:
@@ -279,8 +278,8 @@ class AgentServicer(A2AServiceServicer):
 
     def _new(self, turn: Turn, scope: Scope) -> LiveTask:
         message = turn.message
-        message.context_id = message.context_id or str(uuid4())
-        message.task_id = str(uuid4())
+        message.context_id = message.context_id or new_id()
+        message.task_id = new_id()
         status = TaskStatus(state=TASK_STATE_SUBMITTED, timestamp=now())
         task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
         return LiveTask(self._engine, scope, task, is_new=True)
@@ -394,7 +393,7 @@ class AgentServicer(A2AServiceServicer):
     async def _put_config(self, scope: Scope, config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
         made = TaskPushNotificationConfig()
         made.CopyFrom(config)
-        made.id = made.id or str(uuid4())
+        made.id = made.id or new_id()
         existing = {c.id for c in await self.store.configs(scope, made.task_id)}
         if made.id not in existing and len(existing) >= self.limits.webhooks:
             raise errors.ResourceExhaustedError(f"A task has at most {self.limits.webhooks} webhooks")

@@ -4,7 +4,6 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
-from uuid import uuid4
 
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Struct, Value
@@ -29,7 +28,7 @@ from ..generated.a2a_pb2 import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from .lifecycle import IllegalTransitionError, now
+from .lifecycle import IllegalTransitionError, new_id, now
 
 Content = str | bytes | Part | Mapping[str, Any] | Sequence[Any]
 """What parts are made of: text, a file's bytes, a Part, or JSON data."""
@@ -148,7 +147,7 @@ class Turn:
     ) -> str:
         """A whole artifact; returns its id."""
         artifact = Artifact(
-            artifact_id=artifact_id or str(uuid4()),
+            artifact_id=artifact_id or new_id(),
             name=name,
             description=description,
             parts=[part(c) for c in content],
@@ -162,7 +161,7 @@ class Turn:
     ) -> "ArtifactWriter":
         """An artifact in chunks: `async with turn.artifact("report") as out: await out.write("…")`."""
         first = Artifact(
-            artifact_id=artifact_id or str(uuid4()), name=name, description=description, metadata=_struct(metadata)
+            artifact_id=artifact_id or new_id(), name=name, description=description, metadata=_struct(metadata)
         )
         return ArtifactWriter(self, first)
 
@@ -271,7 +270,7 @@ def agent_message(content: Said) -> Message:
     else:
         made = Message(parts=[part(content)])
     made.role = ROLE_AGENT
-    made.message_id = made.message_id or str(uuid4())
+    made.message_id = made.message_id or new_id()
     return made
 
 
@@ -285,13 +284,13 @@ def _status(state: int, content: Said | None = None, metadata: Metadata = None) 
 def _complete(artifact: Artifact) -> None:
     if not artifact.parts:
         raise ValueError("an artifact update needs at least one part")
-    artifact.artifact_id = artifact.artifact_id or str(uuid4())
+    artifact.artifact_id = artifact.artifact_id or new_id()
 
 
 def _address(message: Message, task: Task) -> None:
     message.task_id, message.context_id = task.id, task.context_id
     message.role = ROLE_AGENT
-    message.message_id = message.message_id or str(uuid4())
+    message.message_id = message.message_id or new_id()
 
 
 def _wrapped(event: StreamResponse | TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> StreamResponse:
