@@ -108,8 +108,8 @@ class GrpcWire:
                 outcome.messages.append(await call)
         except grpc.aio.AioRpcError as error:
             outcome.fault = grpc_fault(error)
-        outcome.headers = {k: v for k, v in await call.initial_metadata() or ()}
-        outcome.trailing = {k: v for k, v in await call.trailing_metadata() or ()}
+        outcome.headers = _dict(await call.initial_metadata())
+        outcome.trailing = _dict(await call.trailing_metadata())
         return outcome
 
     async def close(self) -> None:
@@ -189,12 +189,17 @@ class RestWire(HttpWire):
 
 
 def grpc_fault(error: grpc.aio.AioRpcError) -> Fault:
-    details = {k: v for k, v in error.trailing_metadata() or ()}.get("grpc-status-details-bin")
+    details = _dict(error.trailing_metadata()).get("grpc-status-details-bin")
     assert details is not None, f"no details: {error}"
     status = Status.FromString(details)
     assert status.code == error.code().value[0]
     assert status.message == error.details()
     return _fault(error.code().name, status.message, [MessageToDict(d) for d in status.details], status.code)
+
+
+def _dict(metadata: Any) -> dict[str, Any]:
+    """dict() alone takes the metadata of grpcio 1.71 for a mapping, which it is not."""
+    return {str(key): value for key, value in metadata or ()}
 
 
 def json_fault(status: str, message: str, details: Sequence[Any], wire: int) -> Fault:
