@@ -11,7 +11,10 @@ from a2a_grpc.client import Client, TaskFailedError, connect
 from a2a_grpc.errors import A2AError, TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError
 from a2a_grpc.generated import a2a_pb2 as pb
 from tests.client.scripted import BINDINGS
-from tests.client.sdk_agent import sdk_agent
+
+pytest.importorskip("a2a", reason="the official SDK is not installed")
+pytest.importorskip("uvicorn", reason="what serves the official SDK's agents is not installed")
+from tests.client.sdk_agent import sdk_agent  # noqa: E402
 
 
 @pytest.fixture(params=BINDINGS)
