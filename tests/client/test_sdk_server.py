@@ -14,7 +14,7 @@ from tests.client.scripted import BINDINGS
 
 pytest.importorskip("a2a", reason="the official SDK is not installed")
 pytest.importorskip("uvicorn", reason="what serves the official SDK's agents is not installed")
-from tests.client.sdk_agent import sdk_agent  # noqa: E402
+from tests.client.sdk_agent import sdk_agent
 
 
 @pytest.fixture(params=BINDINGS)
