@@ -419,6 +419,7 @@ async def test_stop_leaves_no_task_and_no_socket(caplog: pytest.LogCaptureFixtur
     for reader, writer in idle:
         assert await reader.read() == b""
         writer.close()
+    watch.cancel()
     del watch, channel, calls
     await until(lambda: asyncio.all_tasks() <= tasks)
     await until(lambda: open_sockets() <= sockets)

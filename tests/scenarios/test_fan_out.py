@@ -201,7 +201,7 @@ async def test_a_laggard_on_the_wire_is_cut_off_with_a_clear_error() -> None:
     async def flood(turn: Turn) -> None:
         async with turn.artifact("flood") as out:
             for _ in range(300):
-                await out.write("x" * 128 * 1024)
+                await out.write("x" * 48 * 1024)  # a line that every aiohttp reads
                 await asyncio.sleep(0)
 
     agent = Told({"flood": flood})
