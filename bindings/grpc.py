@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
+from urllib.parse import quote as percent_encoded
 
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health import aio as health_aio
@@ -16,15 +18,16 @@ from grpc_health.v1.health import aio as health_aio
 from ..behaviors import RpcHandler
 from ..context import AUTH_KEYS, STATUS_DETAILS, CallContext, CallError, Metadatum, grpc_code
 from ..encoded import wire
-from ..errors import MethodNotFoundError, with_error_info
+from ..errors import MethodNotFoundError, error_info, with_error_info
 from ..handlers import decoder
 from ..inprocess import InProcessServer, unknown_method
 from ..methods import A2A_SERVICE, Method, methods
 from .reflection import add_reflection
 from .write_watch import WriteWatch
 
-LARGEST_DETAILS = 6000  # bytes; base64 of it and the rest of the trailers stay below the 8 KiB that clients accept
-LONGEST_MESSAGE = 1000  # characters
+# Clients accept 8 KiB of metadata. The message is in it twice: percent-encoded by itself, and in the status, as base64.
+LARGEST_STATUS = 4000  # bytes
+LONGEST_MESSAGE = 1500  # characters, once percent-encoded
 LONGEST_ABORT = 1.0  # seconds
 HEALTH = "grpc.health.v1.Health"
 CHALLENGE = "www-authenticate"
@@ -219,8 +222,18 @@ async def _abort(call: Any, status: Status, trailing: Iterable[Metadatum] = ()) 
 
 def _fitted(status: Status) -> Status:
     """The status, cut so that a client with the usual limit on metadata receives it."""
-    message = status.message[:LONGEST_MESSAGE]
-    details = status.details if status.ByteSize() - len(status.message) <= LARGEST_DETAILS else ()
-    if message == status.message and details is status.details:
-        return status
-    return with_error_info(Status(code=status.code, message=message, details=details))
+    cut = Status(code=status.code, message=_cut(status.message), details=status.details)
+    if cut.ByteSize() <= LARGEST_STATUS:
+        return cut
+    info = error_info(status)
+    short = Status(code=status.code, message=cut.message)
+    if info:
+        short.details.add().Pack(ErrorInfo(reason=info.reason[:100], domain=info.domain[:100]))
+    return with_error_info(short)
+
+
+def _cut(message: str) -> str:
+    message = message[:LONGEST_MESSAGE]
+    while len(percent_encoded(message)) > LONGEST_MESSAGE:
+        message = message[: len(message) // 2] + "…"
+    return message

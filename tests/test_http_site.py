@@ -335,7 +335,7 @@ async def test_a_gzip_bomb_is_refused_before_it_has_grown(path: str, site: Site)
     finally:
         tracemalloc.stop()
     assert (status, reason) == (413, "MESSAGE_TOO_LARGE")
-    assert peak < 32 * KIBI * KIBI
+    assert peak < 80 * KIBI * KIBI  # one read of 64 KiB grows a thousandfold before aiohttp 3.14 and is then refused
 
 
 @pytest.mark.parametrize("path", ["/message:send", "/"])
