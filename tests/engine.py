@@ -144,6 +144,9 @@ class Context:
 
     extensions: tuple[str, ...] = ()
 
+    def parameter(self, *names: str) -> list[str]:
+        return []
+
     def time_remaining(self) -> float | None:
         return None
 

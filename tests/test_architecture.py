@@ -27,7 +27,7 @@ PURE_BINDINGS = [
     "bindings.v0_3.convert*",
 ]
 FACTS = ["generated.*", "errors", "methods"]
-PURE = [*FACTS, "caller", "validation", "service_parameters", "card", "encoded", *PURE_BINDINGS]
+PURE = [*FACTS, "caller", "inherited", "validation", "service_parameters", "card", "encoded", *PURE_BINDINGS]
 CALL = ["context", "behaviors", "handlers", "inprocess"]
 
 MAY_IMPORT = {
@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "methods": ["generated.*"],
     "ports": [],
     "caller": [],
+    "inherited": [],
     "validation": ["errors"],
     "service_parameters": ["errors"],
     **{name: [*FACTS, *PURE_BINDINGS] for name in PURE_BINDINGS},

@@ -51,7 +51,7 @@ class Fault:
     @property
     def same(self) -> tuple[Any, ...]:
         reference = re.compile(r"[0-9a-f]{12}")
-        metadata = {k: reference.sub("…", v) for k, v in self.metadata.items()}
+        metadata = {k: reference.sub("…", v) for k, v in sorted(self.metadata.items())}
         return self.reason, self.domain, reference.sub("…", self.message), metadata, self.violations
 
 

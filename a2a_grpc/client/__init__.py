@@ -9,6 +9,7 @@ from .client import Client
 from .connect import connect
 from .credentials import ApiKey, Basic, Bearer, Credential, CredentialsError, Presented
 from .failures import ClientError, ConnectError, RemoteError, StreamBrokenError
+from .fan_out import fan_out
 from .oauth import OAuth2
 from .settings import Call, ClientOptions, ClientTLS, Interceptor
 from .sync import SyncClient, connect_sync
@@ -43,6 +44,7 @@ __all__ = [
     "connect",
     "connect_sync",
     "data_of",
+    "fan_out",
     "parts",
     "text_of",
 ]

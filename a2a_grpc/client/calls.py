@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from ..errors import A2AError, DeadlineExceededError, UnavailableError
 from ..generated.a2a_pb2 import AgentCard, AgentInterface
+from ..inherited import sooner, trace
 from ..methods import Method, methods
 from ..service_parameters import EXTENSIONS, VERSION
 from .credentials import Chosen
@@ -57,8 +58,9 @@ class Calls:
         return self._interfaces[self._at]
 
     async def unary(self, name: str, message: Any, until: float | None = None) -> Any:
-        """`until` is on the clock of the loop; the option `deadline` holds where it is None."""
-        until = until if until is not None else now() + self.options.deadline
+        """`until` is on the clock of the loop; where it is None, the option `deadline` and the inherited one hold."""
+        until = until_of(self.options.deadline) if until is None else until
+        _check_time(name, until)
         attempts = self.options.attempts if name in READS else 1
         try:
             async with asyncio.timeout_at(until):
@@ -69,6 +71,7 @@ class Calls:
     async def stream(self, name: str, message: Any, until: float | None = None) -> AsyncGenerator[Any, None]:
         """Without `until` it may last; what must come within `idle_timeout` is the next sign of life."""
         method, first = self._methods[name], None
+        _check_time(name, until)
         for index in self._order():
             started = False
             try:
@@ -97,7 +100,7 @@ class Calls:
                 await asyncio.sleep(max(backoff(self.options.backoff, attempt), retry_delay(error)))
         return await call()
 
-    async def _unary(self, method: Method, message: Message, until: float) -> Message:
+    async def _unary(self, method: Method, message: Message, until: float | None) -> Message:
         first = None
         for index in self._order():
             try:
@@ -143,7 +146,7 @@ class Calls:
         sent = type(message)()
         sent.CopyFrom(message)
         sent.tenant = self._interfaces[index].tenant
-        metadata = {VERSION: self.options.version}
+        metadata = {VERSION: self.options.version, **trace()}
         if self.options.extensions:
             metadata[EXTENSIONS[0]] = ",".join(self.options.extensions)
         call = Call(method, sent, metadata, self.card)
@@ -155,6 +158,16 @@ class Calls:
 
 def now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def until_of(deadline: float | None) -> float | None:
+    """On the clock of the loop: what a caller allows, and no longer than the call that is being answered."""
+    return sooner(None if deadline is None else now() + deadline)
+
+
+def _check_time(name: str, until: float | None) -> None:
+    if until is not None and until <= now():
+        raise DeadlineExceededError(f"{name} was not sent: its deadline has passed")
 
 
 def backoff(first: float, attempt: int) -> float:

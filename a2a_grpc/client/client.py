@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ..errors import DeadlineExceededError, InvalidAgentResponseError, TaskNotCancelableError, nearest
+from ..errors import A2AError, DeadlineExceededError, InvalidAgentResponseError, TaskNotCancelableError, nearest
 from ..generated.a2a_pb2 import (
     TASK_STATE_CANCELED,
     AgentCard,
@@ -29,15 +29,17 @@ from ..generated.a2a_pb2 import (
     TaskPushNotificationConfig,
     TaskState,
 )
+from ..inherited import inherited
 from .answer import Answer, TaskFailedError
 from .artifacts import INTERRUPTED, TERMINAL, Assembly
-from .calls import Calls, now
-from .failures import ConnectError, StreamBrokenError
+from .calls import Calls, now, until_of
+from .failures import ClientError, ConnectError, StreamBrokenError
 from .following import Following, too_late
 from .parts import Content, message, struct
 from .progress import Progress
 
 FIRST_POLL, LONGEST_POLL = 0.2, 5.0  # seconds between two looks at a task
+LONGEST_CANCEL = 2.0  # seconds, of a task that an agent waited for and does not need any more
 
 
 class Client:
@@ -77,7 +79,8 @@ class Client:
         `configuration` are the fields of SendMessageConfiguration, such as return_immediately=True.
         """
         request = _request(content, task_id, context_id, metadata, configuration)
-        response = await self._calls.unary("SendMessage", request, _until(deadline))
+        until = until_of(self._calls.options.deadline if deadline is None else deadline)
+        response = await self._calls.unary("SendMessage", request, until)
         kind = response.WhichOneof("payload")
         if kind is None:
             raise InvalidAgentResponseError("The agent answered with neither a task nor a message")
@@ -100,7 +103,7 @@ class Client:
         Raises StreamBrokenError where that does not succeed. Close it with `contextlib.aclosing` if you leave it early.
         """
         request = _request(content, task_id, context_id, metadata, configuration)
-        return self._following(_until(deadline), stays=False).events("SendStreamingMessage", request)
+        return self._following(until_of(deadline), stays=False).events("SendStreamingMessage", request)
 
     async def ask(
         self,
@@ -115,9 +118,11 @@ class Client:
         """Sends a message and waits for the result, by streaming where the agent can, else by polling.
 
         An agent that asks back is an answer too: see `Answer.question`. Raises TaskFailedError for a task that ended
-        without success, DeadlineExceededError where it has not ended in time (metadata: taskId).
+        without success, DeadlineExceededError where it has not ended in time (metadata: taskId). Where an agent asks
+        another one and is cancelled, it cancels the task that it waits for.
         """
-        until = now() + (self._calls.options.answer_deadline if deadline is None else deadline)
+        until = until_of(self._calls.options.answer_deadline if deadline is None else deadline)
+        assert until is not None
         request = _request(content, task_id, context_id, metadata, configuration)
         if self.card.capabilities.streaming:
             answer = await self._by_stream(request, until)
@@ -170,7 +175,7 @@ class Client:
 
     def subscribe(self, task_id: str, *, deadline: float | None = None) -> AsyncGenerator[StreamResponse, None]:
         """The task as it is, and then what happens to it, to its end; `stream` tells of breaks."""
-        following = self._following(_until(deadline), stays=True, task_id=task_id)
+        following = self._following(until_of(deadline), stays=True, task_id=task_id)
         return following.events("SubscribeToTask", SubscribeToTaskRequest(id=task_id))
 
     # Push notifications.
@@ -228,6 +233,9 @@ class Client:
             if not error.task_id:
                 raise
             return Answer(task=await self._settled(error.task_id, until))
+        except asyncio.CancelledError:
+            await self._leave(assembly.task.id if assembly.task else "")
+            raise
         if following.broken and assembly.task:
             return Answer(task=await self._settled(assembly.task.id, until))
         return Answer(assembly.task if assembly.message is None else None, assembly.message)
@@ -245,7 +253,21 @@ class Client:
         return Answer(task=await self._settled(response.task.id, until))
 
     async def _settled(self, task_id: str, until: float) -> Task:
-        """The task, once its turn is over, by looking again and again."""
+        """The task, once its turn is over."""
+        try:
+            return await self._polled(task_id, until)
+        except asyncio.CancelledError:
+            await self._leave(task_id)
+            raise
+
+    async def _leave(self, task_id: str) -> None:
+        """Inside an agent, a task ends with the one that it was for."""
+        if task_id and inherited.get():
+            with suppress(A2AError, ClientError):
+                await self._calls.unary("CancelTask", CancelTaskRequest(id=task_id), now() + LONGEST_CANCEL)
+
+    async def _polled(self, task_id: str, until: float) -> Task:
+        """By looking again and again."""
         pause = FIRST_POLL
         while True:
             try:
@@ -304,10 +326,6 @@ def _configuration(given: Mapping[str, Any]) -> SendMessageConfiguration:
 
 def _is_settled(task: Task) -> bool:
     return task.status.state in TERMINAL or task.status.state in INTERRUPTED
-
-
-def _until(deadline: float | None) -> float | None:
-    return None if deadline is None else now() + deadline
 
 
 def _timestamp(moment: datetime | Timestamp) -> Timestamp:

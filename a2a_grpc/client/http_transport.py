@@ -1,5 +1,6 @@
 """Calls over HTTP, for both bindings: one session, bodies within limits, SSE."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from typing import Any
@@ -55,7 +56,7 @@ class HttpTransport:
                 if response.content_type != SSE:
                     yield self._codec.message(method, _json(method, await self._body(response)))
                     return
-                async with aclosing(self._events(response)) as events:
+                async with aclosing(self._events(response, call.idle)) as events:
                     async for event in events:
                         yield self._codec.message(method, _event(event))
 
@@ -99,10 +100,11 @@ class HttpTransport:
                 raise _too_large(self._options.max_response)
         return bytes(body)
 
-    async def _events(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Event, None]:
+    async def _events(self, response: aiohttp.ClientResponse, idle: float | None) -> AsyncGenerator[Event, None]:
+        """Each read has a limit of its own: that of the socket does not hold once the chunks are damaged."""
         parser = Parser(self._options.max_response)
         try:
-            async for chunk in response.content.iter_any():
+            while chunk := await asyncio.wait_for(response.content.readany(), idle):
                 for event in parser.feed(chunk):
                     yield event
         except ValueError:

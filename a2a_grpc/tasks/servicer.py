@@ -36,6 +36,7 @@ from ..generated.a2a_pb2 import (
     TaskStatus,
 )
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
+from ..inherited import TRACE, inherited
 from . import about
 from .broadcast import Subscriber
 from .lifecycle import new_id, now, with_history
@@ -244,6 +245,8 @@ class AgentServicer(A2AServiceServicer):
         self._check_message(request.message)
         remaining = context.time_remaining()
         deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
+        outlives = request.configuration.return_immediately  # its client has gone before the turn ends
+        inherited.set((None if outlives else deadline, context.parameter(TRACE[0]) and context.parameter(*TRACE)))
         return Turn(request, caller=caller.get(), extensions=context.extensions, deadline=deadline)
 
     async def _reply(self, turn: Turn) -> Message | None:

@@ -288,6 +288,9 @@ async def test_a_burst_stops_nobody() -> None:
 class _Context:
     extensions = ()
 
+    def parameter(self, *names: str) -> list[str]:
+        return []
+
     def time_remaining(self) -> None:
         return None
 
