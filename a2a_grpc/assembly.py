@@ -1,5 +1,6 @@
 """One agent, assembled: its servicer behind the duties, its complete card, its two HTTP bindings."""
 
+import inspect
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from .bindings.jsonrpc import JsonRpcBinding
 from .bindings.rest import RestBinding
 from .bindings.site import AgentSite
 from .card import GRPC, HTTP_JSON, JSONRPC, CardDocument, challenges, check, complete, rebased
+from .errors import nearest
 from .generated.a2a_pb2 import AgentCard, AgentInterface
 from .handlers import Duties, handlers, implemented
 from .inprocess import InProcessServer
@@ -43,13 +45,30 @@ class Address:
 
 
 def assemble(mount: Mount, options: Options, address: Address) -> Agent:
-    """Raises CardError where the card cannot be served."""
+    """Raises CardError where the card cannot be served, TypeError for what is no servicer."""
+    _check_kind(mount.servicer)
     names = implemented(mount.servicer)
     card = _card(mount, options, address, names)
+    _check_methods(mount.servicer, names)
     table = handlers(mount.servicer, Duties(card, options.version_policy, _tenants(mount, options)))
     server = InProcessServer(table, options.interceptors)
     challenge = challenges(card)
     return Agent(mount, card, server, _site(mount, card, server, options, challenge), challenge)
+
+
+def _check_kind(servicer: Any) -> None:
+    if isinstance(servicer, type):
+        raise TypeError(f"{servicer.__name__} is a class: pass an instance, {servicer.__name__}()")
+    if inspect.isroutine(servicer):
+        raise TypeError(f"{servicer.__name__} is a function: decorate it with @agent")
+
+
+def _check_methods(servicer: Any, names: set[str]) -> None:
+    if names:
+        return
+    written = [name for name in dir(servicer) if not name.startswith("_") and name not in methods()]
+    meant = next((f"; did you mean {m}?" for name in written if (m := nearest(name, methods()))), "")
+    raise TypeError(f"{type(servicer).__name__} has no method of A2AService, such as SendMessage{meant}")
 
 
 def _card(mount: Mount, options: Options, address: Address, names: set[str]) -> AgentCard:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 
@@ -252,9 +253,15 @@ async def serve(servicer: Any, card: AgentCard | None = None, **given: Any) -> N
     await _serve(Server(servicer, card, **given))
 
 
+importing: ContextVar[str] = ContextVar("a2a_grpc.importing", default="")
+"""The module that the command line is importing, in which nothing may be served yet."""
+
+
 def run(servicer: Any, card: AgentCard | None = None, **given: Any) -> None:
     """`serve`, for a program that does nothing else. The process ends after the drain, whatever hangs in the agent's
     code: where a task or a thread does not end, with exit code 0 and without returning."""
+    if module := importing.get():
+        raise RuntimeError(f'{module} calls run() when it is imported; put the call under `if __name__ == "__main__":`')
     run_server(Server(servicer, card, **given))
 
 

@@ -140,6 +140,17 @@ def test_stub(running: Running) -> None:
     assert 'text: "hello"' in done.stdout, done.stderr
 
 
+def test_client(tmp_path: Path) -> None:
+    shout = Running(tmp_path, "run(shout)", "shout.py")
+    client = shout.moved(next(text for text in PYTHON if 'connect("http' in text))
+    done = subprocess.run([sys.executable, "-c", client], capture_output=True, text=True, timeout=30)
+    shout.stop()
+    assert done.stdout.split() == ["HELLO!", "WORLD!", "task", *STREAMED], done.stderr
+
+
+STREAMED = ["status_update", "artifact_update", "artifact_update", "status_update"]
+
+
 def test_interceptor_and_mounts(running: Running) -> None:
     names: dict[str, object] = {}
     for text in PYTHON:
@@ -177,7 +188,7 @@ def test_serve(running: Running) -> None:
 
 def test_the_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text())) - {"is"}
+    named = set(re.findall(r"(?m)(?:`|^)make ([a-z-]+)", (ROOT / "README.md").read_text()))
     assert {"demo", "test"} <= named
     for target in named:
         assert re.search(rf"^{target}:", makefile, re.M), target
@@ -187,4 +198,4 @@ def test_every_snippet_is_known() -> None:
     """A new snippet needs a test here."""
     beginnings = ("make demo", "pip install", "a2a-grpc", "grpcurl", "curl")
     assert all(text.startswith(beginnings) for text in SHELL)
-    assert len(PYTHON) == 6
+    assert len(PYTHON) == 7

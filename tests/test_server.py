@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,9 +20,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from lab import Lab, artifact, card, reply, send
 from wires import BINDINGS, wire
 
-from a2a_grpc import CardError, Mount, PortError, Server, mount, ports, serve
+from a2a_grpc import AgentServicer, CardError, Mount, PortError, Server, mount, ports, run, serve
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.generated.a2a_pb2_grpc import A2AServiceServicer, A2AServiceStub
+from a2a_grpc.server import importing
 
 SERVED = pb.AgentCard.FromString(card().SerializeToString())
 
@@ -455,3 +457,51 @@ def test_mount_takes_options_by_name() -> None:
         mount(aiohttp.web.Application(), Lab(), prefix="/lab", public_url="https://example.com", write_timeot=1)
     with pytest.raises(ValueError, match="prefix"):
         Mount(Lab(), prefix="lab/")
+
+
+class Misspelt(A2AServiceServicer):
+    card = card()
+
+    async def SendMesage(self, request: Any, context: Any) -> None: ...
+
+
+def a_function(text: str) -> str:
+    return text
+
+
+@pytest.mark.parametrize(
+    ("servicer", "text"),
+    [
+        (Lab, "Lab is a class: pass an instance, Lab()"),
+        (a_function, "a_function is a function: decorate it with @agent"),
+        (Misspelt(), "Misspelt has no method of A2AService, such as SendMessage; did you mean SendMessage?"),
+    ],
+)
+async def test_what_is_no_servicer_is_refused_at_start(servicer: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
+        await Server(servicer, card(), http_port=0, grpc_port=0).start()
+
+
+async def test_an_agent_that_forgets_its_super_or_its_execute_is_told() -> None:
+    class Forgetful(AgentServicer):
+        def __init__(self) -> None:
+            pass
+
+        async def execute(self, turn: Any) -> None: ...
+
+    class Idle(AgentServicer):
+        pass
+
+    with pytest.raises(TypeError, match=re.escape("Forgetful.__init__ must call super().__init__()")):
+        await Server(Forgetful(), http_port=0, grpc_port=0).start()
+    with pytest.raises(TypeError, match="Idle must have a method `async def execute"):
+        Idle()
+
+
+def test_run_within_an_import_is_refused() -> None:
+    token = importing.set("echo")
+    try:
+        with pytest.raises(RuntimeError, match=r"echo calls run\(\) when it is imported"):
+            run(Lab())
+    finally:
+        importing.reset(token)

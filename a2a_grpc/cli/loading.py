@@ -14,6 +14,7 @@ from ..errors import A2AError, InvalidParamsError, nearest
 from ..generated.a2a_pb2 import AgentCard
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
 from ..handlers import implemented
+from ..server import importing
 
 USAGE = 2  # the command line names something that is not there
 FAULT = 1  # the agent, its card or this machine is at fault
@@ -59,12 +60,15 @@ def _module(name: str) -> Any:
     if name.endswith(".py") or "/" in name:
         suggestion = name.removesuffix(".py").strip("./").replace("/", ".")
         raise CommandError(f'"{name}" is a file; write the name of its module: {suggestion}')
+    token = importing.set(name)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise _not_found(name, error) from None
     except (Exception, SystemExit) as error:
         raise CommandError(f"{name} cannot be imported: {_told(error)}", FAULT) from None
+    finally:
+        importing.reset(token)
 
 
 def _not_found(name: str, error: ModuleNotFoundError) -> CommandError:
@@ -129,6 +133,8 @@ def _kind(made: Any) -> str:
 
 def _told(error: BaseException) -> str:
     """An error of the agent's own code: its kind and text, and the line of that code which it came from."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error}"
     frames = [
         f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__ and "<frozen" not in f.filename
     ]

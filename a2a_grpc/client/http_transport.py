@@ -104,7 +104,7 @@ class HttpTransport:
         """Each read has a limit of its own: that of the socket does not hold once the chunks are damaged."""
         parser = Parser(self._options.max_response)
         try:
-            while chunk := await asyncio.wait_for(response.content.readany(), idle):
+            while chunk := await _read(response, idle):
                 for event in parser.feed(chunk):
                     yield event
         except ValueError:
@@ -118,6 +118,13 @@ class HttpTransport:
         except JsonSyntaxError:
             fault = None
         return fault or failures.of_http(response.status, body, response.headers)
+
+
+async def _read(response: aiohttp.ClientResponse, idle: float | None) -> bytes:
+    try:
+        return await asyncio.wait_for(response.content.readany(), idle)
+    except RuntimeError as error:  # aiohttp says so of a connection that it has closed under damaged chunks
+        raise ConnectionResetError(str(error)) from None
 
 
 def json_rpc(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> HttpTransport:

@@ -81,6 +81,8 @@ class AgentServicer(A2AServiceServicer):
     def __init__(self, *, store: TaskStore | None = None) -> None:
         self.store: TaskStore = store or MemoryStore()
         about.check_methods(type(self), AgentServicer)
+        if type(self).execute is AgentServicer.execute and type(self).answer is AgentServicer.answer:
+            raise TypeError(f"{type(self).__name__} must have a method `async def execute(self, turn)`")
         self._lives: dict[tuple[Scope, str], LiveTask] = {}
         self._turns, self._turns_of = 0, dict[Scope, int]()
         self._closed = False
@@ -106,6 +108,8 @@ class AgentServicer(A2AServiceServicer):
     @property
     def card(self) -> AgentCard:
         """Derived from the class; override it to say something else."""
+        if not hasattr(self, "store"):
+            raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__()")
         return about.card(self)
 
     async def close(self, deadline: float) -> None:

@@ -142,6 +142,8 @@ async def test_a_method_that_the_servicer_does_not_implement() -> None:
     class Bare(A2AServiceServicer):
         card = card()
 
+        async def ListTasks(self, request: Any, context: Any) -> Any: ...
+
     async with Server(Bare(), http_port=0, grpc_port=0) as server, All(server) as every:
         for method, request in (("SendMessage", send("hi")), ("GetTask", pb.GetTaskRequest(id="T1"))):
             check_same(await every.call(method, request), "UNIMPLEMENTED", "UNIMPLEMENTED", 501, -32601)

@@ -205,12 +205,6 @@ async def test_a_later_turn_is_judged_for_itself() -> None:
             assert status_of(await send(agent, say(text, task.id))) == end, (first, text)
 
 
-async def test_the_default_executes_nothing() -> None:
-    task = await send(AgentServicer(), say("x"))
-    assert status_of(task) == "FAILED"
-    assert REFERENCE.fullmatch(text_of(task.status.message))
-
-
 # Silence
 
 
