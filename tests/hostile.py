@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import json
 import os
@@ -158,6 +159,7 @@ class Target:
     async def settled(self, start: Mapping[str, int]) -> dict[str, int]:
         """The state once tasks and descriptors are back to those of `start`, or as it is after a while."""
         for _ in range(100):
+            gc.collect()  # calls of ours that are garbage hold their connections open
             state = await self.state()
             if _counts(state) == _counts(start):
                 return state
