@@ -17,7 +17,7 @@ from ..generated.a2a_pb2 import (
     TaskPushNotificationConfig,
     TaskStatus,
 )
-from .lifecycle import TERMINAL, after
+from .lifecycle import TERMINAL
 
 
 class Scope(NamedTuple):
@@ -97,6 +97,11 @@ class _Record:
     wire: bytes = b""
     configs: dict[str, TaskPushNotificationConfig] = field(default_factory=dict)
 
+    def pack(self) -> None:
+        """Nothing happens to the task any more."""
+        if self.live is not None:
+            self.wire, self.live = self.live.SerializeToString(), None
+
     def task(self) -> Task:
         return Task.FromString(self.wire if self.live is None else self.live.SerializeToString())
 
@@ -109,6 +114,7 @@ class MemoryStore:
     ) -> None:
         self._scopes: dict[Scope, dict[str, _Record]] = {}
         self._ended: deque[tuple[float, Scope, str]] = deque()
+        self._last: _Record | None = None  # the task that ended last: its caller is about to apply its last event
         self._most_ended, self._longest, self._clock = most_ended, longest, clock
 
     async def create(self, scope: Scope, task: Task) -> None:
@@ -128,7 +134,7 @@ class MemoryStore:
             status = event.status_update.status
             record.state, record.position = status.state, _position(task.id, status)
             if status.state in TERMINAL:
-                self._finish(scope, after(task, event), record)
+                self._finish(scope, task, record)
 
     async def read(self, scope: Scope, id: str) -> Stored | None:
         self._expire()
@@ -157,7 +163,9 @@ class MemoryStore:
             record.configs.pop(id, None)
 
     def _finish(self, scope: Scope, task: Task, record: _Record) -> None:
-        record.wire, record.live = task.SerializeToString(), None
+        if self._last is not None:
+            self._last.pack()
+        self._last = record
         self._ended.append((self._clock(), scope, task.id))
         self._expire()
 
@@ -172,7 +180,8 @@ class MemoryStore:
 
 
 def _position(id: str, status: TaskStatus) -> Position:
-    return Position(status.timestamp.ToNanoseconds(), id)
+    timestamp = status.timestamp
+    return Position(timestamp.seconds * 1_000_000_000 + timestamp.nanos, id)
 
 
 def _by_position(record: _Record) -> Position:
