@@ -17,6 +17,8 @@ from a2a_grpc import Server
 from a2a_grpc.client import Client, connect
 from a2a_grpc.generated import a2a_pb2 as a2a
 from a2a_grpc.methods import methods
+
+pytest.importorskip("a2a", reason="the official SDK is not installed, whose tests are reused here")
 from tests.client.test_sdk_server import (  # noqa: F401  what is true of one server is true of the other
     test_asking,
     test_errors,
