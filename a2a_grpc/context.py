@@ -155,6 +155,10 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
             except Exception:
                 errors.log.exception("a done callback failed")
 
+    @property
+    def status_is_set(self) -> bool:
+        return self._status_code is not None
+
     def failure(self) -> Status | None:
         """The status that was set on this call; None where it is OK."""
         if self._status_code in (None, StatusCode.OK):

@@ -52,7 +52,8 @@ class InProcessServer:
             handler: Any = self._handlers[method.path]
             behavior = await self._unary_behavior(method, context) if self._intercepted else handler.unary_unary
             response = await behavior(request, context)
-            self._verdict(method, response, context)
+            if type(response) is not method.response or context.status_is_set:
+                self._verdict(method, response, context)
             cancelled = False
             return response
         except (Exception, asyncio.CancelledError) as error:

@@ -37,6 +37,7 @@ OLD_NAMES = {  # method names of 0.3, and what they are called now
 }
 HTTP_STATUS = {-31401: 401, -31403: 403}  # all else is answered with 200: clients discard what is not
 TRANSPORT_LIMITS = (408, 413)
+ID_TYPES = frozenset({str, int, float, type(None)})
 
 
 class Envelope:
@@ -44,9 +45,8 @@ class Envelope:
 
     media_type = error_media_type = JSON
 
-    def __init__(self) -> None:
-        self._id = b"null"
-        self._head = b'{"jsonrpc":"2.0","id":null,"result":'
+    _id = b"null"
+    _head = b'{"jsonrpc":"2.0","id":null,"result":'
 
     def open(self, value: Any) -> tuple[str, Any]:
         """The method and params of a request object. Keeps its id first, for the errors that follow."""
@@ -70,7 +70,7 @@ class Envelope:
         return HTTP_STATUS.get(code) or (http_status if http_status in TRANSPORT_LIMITS else 200), body
 
     def _keep_id(self, id_: Any) -> None:
-        if isinstance(id_, bool) or not isinstance(id_, str | int | float | None):
+        if type(id_) not in ID_TYPES:
             raise InvalidRequestError('The member "id" must be a string, a number or null')
         self._id = dumps(id_)
         self._head = b'{"jsonrpc":"2.0","id":' + self._id + b',"result":'
