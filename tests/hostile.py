@@ -137,6 +137,7 @@ class Target:
     log: list[str] = field(default_factory=list)
 
     async def state(self) -> dict[str, int]:
+        gc.collect()  # calls of ours that are garbage hold their connections open
         assert self.process.stdin
         self.process.stdin.write(b"\n")
         return await self._line()
@@ -159,7 +160,6 @@ class Target:
     async def settled(self, start: Mapping[str, int]) -> dict[str, int]:
         """The state once tasks and descriptors are back to those of `start`, or as it is after a while."""
         for _ in range(100):
-            gc.collect()  # calls of ours that are garbage hold their connections open
             state = await self.state()
             if _counts(state) == _counts(start):
                 return state
