@@ -267,7 +267,7 @@ def run(servicer: Any, card: AgentCard | None = None, **given: Any) -> None:
 
 def run_server(server: Server, started: Callable[[Server], None] = lambda server: None) -> None:
     """`run`, with a server of one's own; `started` is called with it once it can be called."""
-    loop = _event_loop()
+    loop = _event_loop(server.options)
     try:
         loop.run_until_complete(_serve(server, started))
     except BaseException:
@@ -280,8 +280,10 @@ def run_server(server: Server, started: Callable[[Server], None] = lambda server
         os._exit(0)
 
 
-def _event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed (the extra `fast`)."""
+def _event_loop(settings: Options) -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed (the extra `fast`), but for gRPC, whose events come later on it."""
+    if settings.grpc_served:
+        return asyncio.new_event_loop()
     try:
         import uvloop
     except ImportError:
