@@ -17,8 +17,6 @@ from .validation import validator
 
 WELL_KNOWN_PATH = "/.well-known/agent-card.json"
 GRPC, JSONRPC, HTTP_JSON = "GRPC", "JSONRPC", "HTTP+JSON"
-EXTENDED_CACHE_CONTROL = "private, no-store"
-"""For the extended card: it may differ from caller to caller."""
 
 CAPABILITY: Mapping[str, str] = {
     "SendStreamingMessage": "streaming",

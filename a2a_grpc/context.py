@@ -1,7 +1,7 @@
 """CallContext: what interceptors and servicers see of a call, the same on every binding."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import grpc
@@ -250,7 +250,3 @@ class SyncContext:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
-
-
-def metadata_of(pairs: Sequence[tuple[str, str]]) -> tuple[Metadatum, ...]:
-    return tuple(Metadatum(k, v) for k, v in pairs)

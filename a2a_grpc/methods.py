@@ -1,7 +1,6 @@
 """The method table: what the service descriptor says of each RPC, read once."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from google.api import annotations_pb2
 from google.api.http_pb2 import HttpRule
@@ -24,10 +23,6 @@ class Method:
     response: type[Message]
     streaming: bool
     rules: tuple[HttpRule, ...]
-
-    @cached_property
-    def service(self) -> str:
-        return self.path[1:].partition("/")[0]
 
 
 def methods(service: ServiceDescriptor = A2A_SERVICE) -> dict[str, Method]:

@@ -67,6 +67,8 @@ class HttpCalls:
     ) -> web.StreamResponse:
         body = form.result(json(await self._server.unary(method, message, context)))
         headers = {"Content-Type": form.media_type}
+        if request.method == "GET":  # what one caller is answered is not for the next; section 9, X-CARD-5
+            headers["Cache-Control"] = "private, no-store"
         if context.echo or context.initial or context.trailing:
             headers |= metadata_headers((*context.echo, *context.initial, *context.trailing))
         response = web.Response(body=body, headers=headers)

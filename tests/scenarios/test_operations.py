@@ -106,3 +106,12 @@ async def test_message_with_everything_arrives_whole() -> None:
     async with Server(lab, http_port=0, grpc_port=0) as server, All(server) as every:
         await every.call("SendMessage", request)
     assert [seen for seen, _ in lab.seen] == [request] * 3
+
+
+async def test_what_a_caller_reads_is_kept_by_no_cache() -> None:
+    """X-CARD-5: the extended card may differ from caller to caller; so may tasks."""
+    async with Server(Lab(), CAPABLE, http_port=0, grpc_port=None) as server, aiohttp.ClientSession() as session:
+        for path in ("/extendedAgentCard", "/tasks/T1"):
+            async with session.get(server.http_url + path) as response:
+                assert response.status == 200
+                assert response.headers["Cache-Control"] == "private, no-store"
