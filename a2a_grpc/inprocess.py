@@ -18,6 +18,7 @@ from .behaviors import RpcHandler, streamed, unary
 from .context import CallContext, CallError
 from .encoded import Encoded
 from .errors import InvalidAgentResponseError, MethodNotFoundError, UnavailableError, log, nearest
+from .inherited import inherited
 from .methods import Method
 
 Lookup: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[RpcHandler | None]]"
@@ -47,6 +48,7 @@ class InProcessServer:
     async def unary(self, method: Method, request: Any, context: CallContext) -> Any:
         """One response. Raises CallError; lets CancelledError of the client through."""
         self._calls.add(context)
+        inherited.set(context)
         cancelled = True
         try:
             handler: Any = self._handlers[method.path]
@@ -68,6 +70,7 @@ class InProcessServer:
         """The responses of a stream. Raises CallError, also when the server ends its streams."""
         self._calls.add(context)
         self._streams.add(context)
+        inherited.set(context)
         cancelled = True
         try:
             behavior = await self._stream_behavior(method, context)

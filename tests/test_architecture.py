@@ -27,8 +27,8 @@ PURE_BINDINGS = [
     "bindings.v0_3.convert*",
 ]
 FACTS = ["generated.*", "errors", "methods"]
-PURE = [*FACTS, "caller", "inherited", "validation", "service_parameters", "card", "encoded", *PURE_BINDINGS]
-CALL = ["context", "behaviors", "handlers", "inprocess"]
+PURE = [*FACTS, "caller", "validation", "service_parameters", "card", "encoded", *PURE_BINDINGS]
+CALL = ["context", "behaviors", "handlers", "inherited", "inprocess"]
 
 MAY_IMPORT = {
     # each module, and the modules of this package that it may import; the most specific row counts
@@ -46,16 +46,16 @@ MAY_IMPORT = {
     "context": ["errors"],
     "behaviors": ["context"],
     "handlers": [*PURE, "context", "behaviors"],
-    "inprocess": [*PURE, "context", "behaviors"],
+    "inprocess": [*PURE, "context", "behaviors", "inherited"],
     "options": ["errors", "generated.*", "service_parameters"],
     "bindings.*": [*PURE, *CALL, "bindings.*"],
     "assembly": [*PURE, *CALL, "bindings.*", "options", "auth"],
     "auth": [*PURE, "context"],
     "server": [*PURE, *CALL, "bindings.*", "options", "ports", "assembly"],
     "__init__": ["*"],
-    "tasks.*": [*PURE, "context", "tasks.*"],
-    "client.*": [*PURE, "client.*"],
-    "client.testing": [*PURE, "client.*", "server"],
+    "tasks.*": [*PURE, "context", "inherited", "tasks.*"],
+    "client.*": [*PURE, "inherited", "client.*"],
+    "client.testing": [*PURE, "inherited", "client.*", "server"],
     "cli.*": ["*"],
     "examples.*": ["*"],
 }

@@ -11,6 +11,7 @@ from .credentials import ApiKey, Basic, Bearer, Credential, CredentialsError, Pr
 from .failures import ClientError, ConnectError, RemoteError, StreamBrokenError
 from .fan_out import fan_out
 from .oauth import OAuth2
+from .sending import Sending
 from .settings import Call, ClientOptions, ClientTLS, Interceptor
 from .sync import SyncClient, connect_sync
 from .tool import Tool, as_tool
@@ -36,6 +37,7 @@ __all__ = [
     "OAuth2",
     "Presented",
     "RemoteError",
+    "Sending",
     "StreamBrokenError",
     "SyncClient",
     "TaskFailedError",

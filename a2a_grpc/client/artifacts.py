@@ -28,24 +28,34 @@ INTERRUPTED = frozenset({TASK_STATE_INPUT_REQUIRED, TASK_STATE_AUTH_REQUIRED})
 class Assembly:
     """A task as a stream has told it so far, or the one message that it was answered with.
 
-    A Task replaces what was known; a chunk for an unknown artifact creates it.
+    A Task replaces what was known; a chunk for an unknown artifact creates it. Chunks have no numbers: `doubtful` tells
+    that one came twice, from an agent that says the same again, or from a proxy that does.
     """
 
     def __init__(self) -> None:
         self.task: Task | None = None
         self.message: Message | None = None
+        self.doubtful = False
+        self._chunks: set[int] = set()
 
     def add(self, event: StreamResponse) -> None:
         kind = event.WhichOneof("payload")
         if kind == "task":
             self.task = Task()
             self.task.CopyFrom(event.task)
+            self.doubtful = False
         elif kind == "message":
             self.message = event.message
         elif kind == "status_update":
             self._known(event.status_update).status.CopyFrom(event.status_update.status)
         elif kind == "artifact_update":
             assemble(self._known(event.artifact_update), event.artifact_update)
+            self._note(event)
+
+    def _note(self, chunk: StreamResponse) -> None:
+        known = hash(chunk.SerializeToString(deterministic=True))
+        self.doubtful = self.doubtful or known in self._chunks
+        self._chunks.add(known)
 
     def _known(self, update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> Task:
         if self.task is None:

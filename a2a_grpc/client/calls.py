@@ -1,21 +1,20 @@
-"""One call: tenant and version, interceptors, credentials; another interface where one does not connect; retries."""
+"""One call: tenant and version, interceptors; another interface where one does not connect; retries."""
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from inspect import isawaitable
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from ..errors import A2AError, DeadlineExceededError, UnavailableError
+from ..errors import A2AError, DeadlineExceededError
 from ..generated.a2a_pb2 import AgentCard, AgentInterface
 from ..inherited import sooner, trace
 from ..methods import Method, methods
 from ..service_parameters import EXTENSIONS, VERSION
-from .credentials import Chosen
-from .failures import ConnectError, retry_delay
+from .failures import ConnectError, is_broken, retry_delay
 from .settings import Call, ClientOptions
 from .transport import Outgoing, Transport
 
@@ -43,11 +42,10 @@ class Calls:
         card: AgentCard,
         interfaces: Sequence[AgentInterface],
         open_transport: Open,
-        credentials: Sequence[Chosen],
         options: ClientOptions,
     ) -> None:
         self.card, self.options = card, options
-        self._interfaces, self._open, self._credentials = interfaces, open_transport, credentials
+        self._interfaces, self._open = interfaces, open_transport
         self._transports: dict[int, Transport] = {}
         self._methods = methods()
         self._at = 0
@@ -60,11 +58,12 @@ class Calls:
     async def unary(self, name: str, message: Any, until: float | None = None) -> Any:
         """`until` is on the clock of the loop; where it is None, the option `deadline` and the inherited one hold."""
         until = until_of(self.options.deadline) if until is None else until
+        assert until is not None
         _check_time(name, until)
-        attempts = self.options.attempts if name in READS else 1
+        method, call = self._methods[name], self._read if name in READS else self._unary
         try:
             async with asyncio.timeout_at(until):
-                return await self._repeated(lambda: self._unary(self._methods[name], message, until), attempts)
+                return await call(method, message, until)
         except TimeoutError:
             raise DeadlineExceededError(f"{name} did not end within its deadline") from None
 
@@ -92,15 +91,28 @@ class Calls:
         for transport in self._transports.values():
             await transport.close()
 
-    async def _repeated(self, call: Callable[[], Awaitable[T]], attempts: int) -> T:
-        for attempt in range(1, attempts):
+    async def _read(self, method: Method, message: Message, until: float) -> Message:
+        """Tries again until it has an answer. No attempt takes longer than the option `deadline`."""
+        for attempt in range(1, self.options.attempts):
             try:
-                return await call()
-            except (UnavailableError, ConnectError) as error:
+                return await self._attempt(method, message, until)
+            except (A2AError, ConnectError) as error:
+                if not is_broken(error):
+                    raise
                 await asyncio.sleep(max(backoff(self.options.backoff, attempt), retry_delay(error)))
-        return await call()
+        return await self._attempt(method, message, until)
 
-    async def _unary(self, method: Method, message: Message, until: float | None) -> Message:
+    async def _attempt(self, method: Method, message: Message, until: float) -> Message:
+        limit = min(until, now() + self.options.deadline)
+        try:
+            async with asyncio.timeout_at(limit):
+                return await self._unary(method, message, limit)
+        except (TimeoutError, DeadlineExceededError):
+            if now() >= until:
+                raise
+            raise ConnectError(f"{method.name}: no answer in {self.options.deadline:g} s", sent=True) from None
+
+    async def _unary(self, method: Method, message: Message, until: float) -> Message:
         first = None
         for index in self._order():
             try:
@@ -131,16 +143,8 @@ class Calls:
         self, index: int, method: Method, message: Any, until: float | None, idle: float | None
     ) -> tuple[Outgoing, Message]:
         call = await self._intercepted(index, method, message)
-        headers, query = dict(call.metadata), dict[str, str]()
-        for credential, scheme in self._credentials:
-            presented = await credential.present(scheme)
-            cookies = [c for c in (headers.get("cookie"), presented.headers.get("cookie")) if c]
-            headers.update(presented.headers)
-            if cookies:
-                headers["cookie"] = "; ".join(cookies)
-            query.update(presented.query)
         timeout = None if until is None else max(0.001, until - now())
-        return Outgoing(headers, query, timeout, idle), call.message
+        return Outgoing(call.metadata, timeout=timeout, idle=idle), call.message
 
     async def _intercepted(self, index: int, method: Method, message: Any) -> Call:
         sent = type(message)()

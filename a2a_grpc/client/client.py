@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ..errors import A2AError, DeadlineExceededError, InvalidAgentResponseError, TaskNotCancelableError, nearest
+from ..errors import InvalidAgentResponseError, TaskNotCancelableError
 from ..generated.a2a_pb2 import (
     TASK_STATE_CANCELED,
     AgentCard,
@@ -21,32 +20,28 @@ from ..generated.a2a_pb2 import (
     ListTaskPushNotificationConfigsRequest,
     ListTasksRequest,
     Message,
-    SendMessageConfiguration,
-    SendMessageRequest,
     StreamResponse,
     SubscribeToTaskRequest,
     Task,
     TaskPushNotificationConfig,
     TaskState,
 )
-from ..inherited import inherited
 from .answer import Answer, TaskFailedError
-from .artifacts import INTERRUPTED, TERMINAL, Assembly
-from .calls import Calls, now, until_of
-from .failures import ClientError, ConnectError, StreamBrokenError
-from .following import Following, too_late
-from .parts import Content, message, struct
-from .progress import Progress
-
-FIRST_POLL, LONGEST_POLL = 0.2, 5.0  # seconds between two looks at a task
-LONGEST_CANCEL = 2.0  # seconds, of a task that an agent waited for and does not need any more
+from .artifacts import TERMINAL
+from .asking import by_polling, by_stream
+from .calls import Calls, until_of
+from .following import Following
+from .parts import Content, struct
+from .sending import Sending, request_of
+from .sent import leave
 
 
 class Client:
     """Calls one agent: see `connect`. Deadlines are in seconds from the call.
 
     Methods raise A2AError for what the agent says (`a2a_grpc.errors`; RemoteError for what has no class), ConnectError
-    for what the network does. Only calls that read are repeated; a message is sent once.
+    for what the network does. Only calls that read are repeated; a message is sent once. What may go with a message is
+    listed in `Sending`. Where an agent calls another one and is cancelled, the task that it waits for is cancelled too.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -64,70 +59,40 @@ class Client:
 
     # Sending.
 
-    async def send(
-        self,
-        content: Content,
-        *,
-        task_id: str = "",
-        context_id: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        deadline: float | None = None,
-        **configuration: Any,
-    ) -> Task | Message:
-        """Sends a message, and returns what the agent answers first: by default, a task at the end of its turn.
-
-        `configuration` are the fields of SendMessageConfiguration, such as return_immediately=True.
-        """
-        request = _request(content, task_id, context_id, metadata, configuration)
-        until = until_of(self._calls.options.deadline if deadline is None else deadline)
-        response = await self._calls.unary("SendMessage", request, until)
+    async def send(self, content: Content, **sending: Unpack[Sending]) -> Task | Message:
+        """Sends a message, and returns what the agent answers first: by default, a task at the end of its turn."""
+        request = request_of(content, **sending)
+        try:
+            response = await self._calls.unary(
+                "SendMessage", request, self._until(sending, self._calls.options.deadline)
+            )
+        except asyncio.CancelledError:
+            await leave(self._calls, request.message)
+            raise
         kind = response.WhichOneof("payload")
         if kind is None:
             raise InvalidAgentResponseError("The agent answered with neither a task nor a message")
         answer: Task | Message = getattr(response, kind)
         return answer
 
-    def stream(
-        self,
-        content: Content,
-        *,
-        task_id: str = "",
-        context_id: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        deadline: float | None = None,
-        **configuration: Any,
-    ) -> AsyncGenerator[StreamResponse, None]:
+    def stream(self, content: Content, **sending: Unpack[Sending]) -> AsyncGenerator[StreamResponse, None]:
         """Sends a message, and gives what happens to its task, to the end of the turn.
 
         A stream that breaks is taken up again by subscribing; the Task that then comes replaces all that was told.
         Raises StreamBrokenError where that does not succeed. Close it with `contextlib.aclosing` if you leave it early.
         """
-        request = _request(content, task_id, context_id, metadata, configuration)
-        return self._following(until_of(deadline), stays=False).events("SendStreamingMessage", request)
+        following = Following(self._calls, deadline=sending.get("deadline"))
+        return following.events("SendStreamingMessage", request_of(content, **sending))
 
-    async def ask(
-        self,
-        content: Content,
-        *,
-        task_id: str = "",
-        context_id: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        deadline: float | None = None,
-        **configuration: Any,
-    ) -> Answer:
+    async def ask(self, content: Content, **sending: Unpack[Sending]) -> Answer:
         """Sends a message and waits for the result, by streaming where the agent can, else by polling.
 
         An agent that asks back is an answer too: see `Answer.question`. Raises TaskFailedError for a task that ended
-        without success, DeadlineExceededError where it has not ended in time (metadata: taskId). Where an agent asks
-        another one and is cancelled, it cancels the task that it waits for.
+        without success, DeadlineExceededError where it has not ended in time (metadata: taskId).
         """
-        until = until_of(self._calls.options.answer_deadline if deadline is None else deadline)
-        assert until is not None
-        request = _request(content, task_id, context_id, metadata, configuration)
-        if self.card.capabilities.streaming:
-            answer = await self._by_stream(request, until)
-        else:
-            answer = await self._by_polling(request, until)
+        until = self._until(sending, self._calls.options.answer_deadline)
+        ask = by_stream if self.card.capabilities.streaming else by_polling
+        answer = await ask(self._calls, request_of(content, **sending), until)
         if answer.task and answer.task.status.state in TERMINAL and not answer.completed:
             raise TaskFailedError(answer)
         return answer
@@ -175,7 +140,7 @@ class Client:
 
     def subscribe(self, task_id: str, *, deadline: float | None = None) -> AsyncGenerator[StreamResponse, None]:
         """The task as it is, and then what happens to it, to its end; `stream` tells of breaks."""
-        following = self._following(until_of(deadline), stays=True, task_id=task_id)
+        following = Following(self._calls, deadline=deadline, stays=True, task_id=task_id)
         return following.events("SubscribeToTask", SubscribeToTaskRequest(id=task_id))
 
     # Push notifications.
@@ -220,69 +185,11 @@ class Client:
 
     # Inside.
 
-    def _following(self, until: float | None, *, stays: bool, task_id: str = "") -> Following:
-        return Following(self._calls, Progress(task_id), until=until, stays=stays)
-
-    async def _by_stream(self, request: SendMessageRequest, until: float) -> Answer:
-        assembly, following = Assembly(), self._following(until, stays=False)
-        try:
-            async with aclosing(following.events("SendStreamingMessage", request)) as events:
-                async for event in events:
-                    assembly.add(event)
-        except StreamBrokenError as error:
-            if not error.task_id:
-                raise
-            return Answer(task=await self._settled(error.task_id, until))
-        except asyncio.CancelledError:
-            await self._leave(assembly.task.id if assembly.task else "")
-            raise
-        if following.broken and assembly.task:
-            return Answer(task=await self._settled(assembly.task.id, until))
-        return Answer(assembly.task if assembly.message is None else None, assembly.message)
-
-    async def _by_polling(self, request: SendMessageRequest, until: float) -> Answer:
-        """A task that exists may still wait for this very message, so only a new one is looked at from the start."""
-        request.configuration.return_immediately = not request.message.task_id
-        response = await self._calls.unary("SendMessage", request, until)
-        if response.HasField("message"):
-            return Answer(message=response.message)
-        if not response.HasField("task"):
-            raise InvalidAgentResponseError("The agent answered with neither a task nor a message")
-        if _is_settled(response.task):
-            return Answer(task=response.task)
-        return Answer(task=await self._settled(response.task.id, until))
-
-    async def _settled(self, task_id: str, until: float) -> Task:
-        """The task, once its turn is over."""
-        try:
-            return await self._polled(task_id, until)
-        except asyncio.CancelledError:
-            await self._leave(task_id)
-            raise
-
-    async def _leave(self, task_id: str) -> None:
-        """Inside an agent, a task ends with the one that it was for."""
-        if task_id and inherited.get():
-            with suppress(A2AError, ClientError):
-                await self._calls.unary("CancelTask", CancelTaskRequest(id=task_id), now() + LONGEST_CANCEL)
-
-    async def _polled(self, task_id: str, until: float) -> Task:
-        """By looking again and again."""
-        pause = FIRST_POLL
-        while True:
-            try:
-                task: Task = await self._calls.unary("GetTask", GetTaskRequest(id=task_id), until)
-                if _is_settled(task):
-                    return task
-            except ConnectError:
-                if now() + pause >= until:
-                    raise
-            except DeadlineExceededError:
-                raise too_late(task_id) from None
-            if now() + pause >= until:
-                raise too_late(task_id)
-            await asyncio.sleep(pause)
-            pause = min(LONGEST_POLL, pause * 1.5)
+    def _until(self, sending: Sending, usual: float) -> float:
+        deadline = sending.get("deadline")
+        until = until_of(usual if deadline is None else deadline)
+        assert until is not None
+        return until
 
     async def _pages(self, name: str, request: Any, field: str) -> AsyncIterator[Any]:
         tokens = {""}
@@ -296,36 +203,6 @@ class Client:
                 raise InvalidAgentResponseError(f"{name} gave the same page token twice: its pages have no end")
             tokens.add(page.next_page_token)
             request.page_token = page.next_page_token
-
-
-def _request(
-    content: Content,
-    task_id: str,
-    context_id: str,
-    metadata: Mapping[str, Any] | None,
-    configuration: Mapping[str, Any],
-) -> SendMessageRequest:
-    made = Message()
-    made.CopyFrom(content if isinstance(content, Message) else message(content))
-    made.task_id, made.context_id = task_id or made.task_id, context_id or made.context_id
-    request = SendMessageRequest(message=made, metadata=None if metadata is None else struct(metadata))
-    if configuration:
-        request.configuration.CopyFrom(_configuration(configuration))
-    return request
-
-
-def _configuration(given: Mapping[str, Any]) -> SendMessageConfiguration:
-    names = SendMessageConfiguration.DESCRIPTOR.fields_by_name
-    for name in given:
-        if name not in names:
-            near = nearest(name, names)
-            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
-            raise TypeError(f"unknown setting {name}; {advice}")
-    return SendMessageConfiguration(**given)
-
-
-def _is_settled(task: Task) -> bool:
-    return task.status.state in TERMINAL or task.status.state in INTERRUPTED
 
 
 def _timestamp(moment: datetime | Timestamp) -> Timestamp:

@@ -1,26 +1,22 @@
 """connect: from the address of an agent, or its card, to a client."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 
-from ..card import GRPC, HTTP_JSON, JSONRPC, WELL_KNOWN_PATH
-from ..errors import A2AError, UnavailableError
+from ..card import GRPC, HTTP_JSON, JSONRPC
 from ..generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface
-from . import failures
 from .addresses import Origin, address, origin
-from .calls import Calls, backoff
-from .cards import LEGACY_PATH, CardReadError, cached, card_of
+from .authenticated import Authenticated
+from .calls import Calls
 from .choose import Objection, choose
 from .client import Client
 from .credentials import Certificate, Chosen, Given, select
-from .failures import ConnectError
+from .fetching import fetch_card
 from .grpc_transport import GrpcTransport
-from .http_transport import json_rpc, network, new_session, rest
+from .http_transport import json_rpc, new_session, rest
 from .settings import ClientOptions, client_options
 from .transport import Transport
 
@@ -66,7 +62,7 @@ def _calls(card: AgentCard, home: Collection[Origin], session: aiohttp.ClientSes
     allowed = {*home, *(origin(o, insecure=options.insecure) for o in options.origins)}
     objection = _objection(allowed, credentials, options)
     interfaces = choose(card, options.bindings, options.version, objection)
-    return Calls(card, interfaces, _opener(session, options), credentials, options)
+    return Calls(card, interfaces, _opener(session, credentials, options), options)
 
 
 def _with_certificate(options: ClientOptions) -> Given:
@@ -95,69 +91,15 @@ def _objection(allowed: Collection[Origin], credentials: Collection[Chosen], opt
     return objection
 
 
-def _opener(session: aiohttp.ClientSession, options: ClientOptions) -> Callable[[AgentInterface], Transport]:
+def _opener(
+    session: aiohttp.ClientSession, credentials: Sequence[Chosen], options: ClientOptions
+) -> Callable[[AgentInterface], Transport]:
     openers: dict[str, Callable[[str], Transport]] = {
         GRPC: lambda url: GrpcTransport(url, options),
         JSONRPC: lambda url: json_rpc(url, session, options),
         HTTP_JSON: lambda url: rest(url, session, options),
     }
-    return lambda interface: openers[interface.protocol_binding](interface.url)
-
-
-# Fetching
-
-
-async def fetch_card(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> AgentCard:
-    """From the cache while it is fresh, else asked for again. Only this, of all calls, carries no credentials."""
-    paths = [""] if url.endswith(".json") else [WELL_KNOWN_PATH, LEGACY_PATH]
-    for path in paths:
-        card = await _fetch(url.rstrip("/") + path, session, options)
-        if card:
-            return card
-    raise CardReadError(f"{url} has no agent card: HTTP 404 at {' and '.join(paths)}")
-
-
-async def _fetch(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> AgentCard | None:
-    """None for 404."""
-    for attempt in range(1, options.attempts):
-        try:
-            return await _once(url, session, options)
-        except (ConnectError, UnavailableError):
-            await asyncio.sleep(backoff(options.backoff, attempt))
-    return await _once(url, session, options)
-
-
-async def _once(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> AgentCard | None:
-    known, now = options.cards.cards.get(url), time.monotonic()
-    if known and now < known.fresh_until:
-        return known.card
-    headers = {"Accept": "application/json", **(known.conditions if known else {})}
-    timeout = aiohttp.ClientTimeout(total=options.deadline, connect=options.connect_timeout)
-    with network(url):
-        async with session.get(url, headers=headers, allow_redirects=False, timeout=timeout) as response:
-            if response.status == 404:
-                return None
-            body = await response.read()
-    if response.status == 304 and known:
-        options.cards.keep(url, known.renewed(response.headers, now, options.card_max_age))
-        return known.card
-    if response.status != 200:
-        raise _refused(url, failures.error(failures.of_http(response.status, body, response.headers)))
-    card = _read(url, body)
-    if kept := cached(card, response.headers, now, options.card_max_age):
-        options.cards.keep(url, kept)
-    return card
-
-
-def _read(url: str, body: bytes) -> AgentCard:
-    try:
-        return card_of(body)
-    except CardReadError as error:
-        raise CardReadError(f"{url}: {error}") from None
-
-
-def _refused(url: str, error: A2AError) -> Exception:
-    return error if isinstance(error, UnavailableError) else CardReadError(f"{url}: {error.message}")
+    return lambda interface: Authenticated(openers[interface.protocol_binding](interface.url), credentials)
 
 
 def _base(url: str, options: ClientOptions) -> str:

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isawaitable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..errors import quote
 from ..generated.a2a_pb2 import AgentCard, SecurityScheme
@@ -30,6 +30,15 @@ class Credential(Protocol):
     def fits(self, scheme: SecurityScheme) -> bool: ...
 
     async def present(self, scheme: SecurityScheme) -> Presented: ...
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """A provider that can do better where what it presented was refused; the call is made again then, once."""
+
+    def renew(self, refused: Presented) -> bool:
+        """Whether there will be something else to present."""
+        ...
 
 
 Given = Credential | Sequence[Credential] | Mapping[str, Credential]

@@ -12,7 +12,15 @@ from google.rpc.status_pb2 import Status
 
 from .. import errors
 from ..bindings.protojson import from_json
-from ..errors import DOMAIN, A2AError, InvalidParamsError, Violation, code_name
+from ..errors import (
+    DOMAIN,
+    A2AError,
+    InvalidAgentResponseError,
+    InvalidParamsError,
+    UnavailableError,
+    Violation,
+    code_name,
+)
 
 LONGEST_BODY = 500  # characters of a body that is no error of A2A's
 
@@ -80,6 +88,13 @@ def error(fault: Fault) -> A2AError:
     if isinstance(made, InvalidParamsError):
         made.violations = tuple(_violations(fault.details))
     return made
+
+
+def is_broken(failed: Exception) -> bool:
+    """Whether an error is of the way to the agent, so that a read may be tried again, and not the agent's answer."""
+    if isinstance(failed, RemoteError):
+        return not failed.domain and failed.code in (code_pb2.UNKNOWN, code_pb2.INTERNAL)
+    return isinstance(failed, ConnectError | UnavailableError | InvalidAgentResponseError)
 
 
 def retry_delay(failed: Exception) -> float:
@@ -215,8 +230,8 @@ def _detail(value: dict[str, Any], type_url: str) -> Any:
     kind: type[Message] = _DETAILS.get(name, Struct)
     try:
         return from_json(kind, value)
-    except InvalidParamsError:
-        return from_json(Struct, value)
+    except (InvalidParamsError, DecodeError):
+        return Struct()
 
 
 def _error_info(value: Mapping[str, Any]) -> ErrorInfo:

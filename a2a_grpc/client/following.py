@@ -1,37 +1,53 @@
 """Following a task through streams that break: subscribe again, read the task, never send again. Requirements BR-73."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from typing import Any
-
-from google.rpc import code_pb2
 
 from ..errors import (
     A2AError,
     DeadlineExceededError,
-    InvalidAgentResponseError,
     MethodNotFoundError,
     ResourceExhaustedError,
-    UnavailableError,
     UnsupportedOperationError,
     log,
 )
-from ..generated.a2a_pb2 import GetTaskRequest, StreamResponse, SubscribeToTaskRequest
-from .calls import Calls, backoff, now
-from .failures import ConnectError, RemoteError, StreamBrokenError
+from ..generated.a2a_pb2 import (
+    GetTaskRequest,
+    Message,
+    SendMessageRequest,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    Task,
+)
+from .calls import Calls, backoff, now, until_of
+from .failures import ConnectError, StreamBrokenError, is_broken
 from .progress import Progress
+from .sent import find, leave
 
 LINGER = 1.0  # seconds for what may follow the end of a task: a last snapshot, the end of the stream
-_BROKEN = (ConnectError, UnavailableError, ResourceExhaustedError, InvalidAgentResponseError)
 _NO_STREAM = (UnsupportedOperationError, MethodNotFoundError)
 
 
 class Following:
-    """One task, followed to its end, or, unless `stays`, to the end of a turn. `broken` tells whether a stream was."""
+    """One task, followed to the end of a turn, or, if it `stays`, to its own end. `broken` tells whether a stream was.
 
-    def __init__(self, calls: Calls, progress: Progress, *, until: float | None, stays: bool) -> None:
-        self._calls, self._progress, self._until, self._stays = calls, progress, until, stays
+    It ends at `until`, on the clock of the loop, or `deadline` seconds after it has begun.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        until: float | None = None,
+        deadline: float | None = None,
+        stays: bool = False,
+        task_id: str = "",
+    ) -> None:
+        self._calls, self._progress = calls, Progress(task_id)
+        self._until, self._deadline, self._stays = until, deadline, stays
+        self._sent: Message | None = None
         self._cause: Exception | None = None
         self.broken = False
 
@@ -40,6 +56,18 @@ class Following:
 
         Raises StreamBrokenError where the end of the task could not be found out; DeadlineExceededError.
         """
+        self._sent = request.message if isinstance(request, SendMessageRequest) else None
+        self._until = until_of(self._deadline) if self._until is None else self._until
+        try:
+            async with aclosing(self._legs(name, request)) as events:
+                async for event in events:
+                    yield event
+        except (asyncio.CancelledError, GeneratorExit):
+            if self._sent and not self._progress.over:
+                await leave(self._calls, self._sent, self._progress.task_id)
+            raise
+
+    async def _legs(self, name: str, request: Any) -> AsyncGenerator[StreamResponse, None]:
         async with aclosing(self._leg(name, request)) as leg:
             async for event in leg:
                 yield event
@@ -58,8 +86,7 @@ class Following:
 
     async def _prepare(self, attempt: int) -> None:
         progress, cause, options = self._progress, self._cause, self._calls.options
-        most = options.recoveries if progress.begun else options.attempts - 1 if self._stays else 0
-        if attempt > most:
+        if attempt > (options.recoveries if progress.begun else options.attempts - 1):
             early = "the stream ended early" if progress.begun else "the stream ended before it began"
             raise StreamBrokenError(progress.task_id, early) from cause
         log.info("the stream of task %s ended early (%s): attempt %d", progress.task_id, cause or "closed", attempt)
@@ -67,8 +94,12 @@ class Following:
         await self._within(asyncio.sleep(backoff(self._calls.options.backoff, attempt)))
 
     async def _again(self) -> AsyncGenerator[StreamResponse, None]:
-        """Subscribes; where the agent does not stream this task any more, reads it."""
+        """Subscribes; where the agent does not stream this task any more, reads it; where it is not known, finds it."""
         id = self._progress.task_id
+        if self._sent and not self._progress.begun:
+            async for event in self._told(find(self._calls, self._sent, self._until)):
+                yield event
+            return
         try:
             async with aclosing(self._leg("SubscribeToTask", SubscribeToTaskRequest(id=id))) as leg:
                 async for event in leg:
@@ -77,17 +108,22 @@ class Following:
                         self._cause = None
                         return
         except _NO_STREAM:
-            async for event in self._read(id):
+            async for event in self._told(self._calls.unary("GetTask", GetTaskRequest(id=id), self._until)):
                 yield event
 
-    async def _read(self, id: str) -> AsyncGenerator[StreamResponse, None]:
+    async def _told(self, reading: Awaitable[Task | None]) -> AsyncGenerator[StreamResponse, None]:
+        """A task that was read, if it is news."""
         try:
-            task = await self._within(self._calls.unary("GetTask", GetTaskRequest(id=id), self._until))
-        except _BROKEN as error:
+            task = await self._within(reading)
+        except DeadlineExceededError:
+            raise too_late(self._progress.task_id) from None
+        except (A2AError, ConnectError) as error:
+            if not _is_break(error):
+                raise
             self._cause = error
             return
-        except DeadlineExceededError:
-            raise too_late(id) from None
+        if task is None:
+            return
         before, event = self._progress.news, StreamResponse(task=task)
         self._progress.take(event)
         if self._progress.news > before or self._progress.over:
@@ -113,7 +149,7 @@ class Following:
                 return None
             if isinstance(error, DeadlineExceededError) and self._until is not None:  # the server was told of it
                 raise too_late(self._progress.task_id) from None
-            if not _is_break(error) or not (self._progress.begun or self._stays):
+            if not _is_break(error) or not (self._progress.begun or self._stays or _is_lost(error)):
                 raise
             self._cause = error
             return None
@@ -138,8 +174,11 @@ def too_late(task_id: str) -> DeadlineExceededError:
     return DeadlineExceededError(f"The deadline passed, and task {task_id} goes on", metadata={"taskId": task_id})
 
 
+def _is_lost(error: Exception) -> bool:
+    """Whether nobody knows if the agent has the message."""
+    return isinstance(error, ConnectError) and error.sent
+
+
 def _is_break(error: Exception) -> bool:
-    """Whether an error is of the way to the agent, or of one stream, and not the agent's answer."""
-    if isinstance(error, RemoteError):
-        return not error.domain and error.code != code_pb2.DEADLINE_EXCEEDED
-    return isinstance(error, _BROKEN)
+    """A slow reader is cut off by RESOURCE_EXHAUSTED, and may begin again."""
+    return is_broken(error) or isinstance(error, ResourceExhaustedError)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import grpc.aio
@@ -22,69 +22,108 @@ _READY = grpc.ChannelConnectivity.READY
 _FAILED = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 
 
+class _Connection:
+    """A channel, and how many calls use it. One that is given up is closed after the last of them."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self._calls: dict[str, Any] = {}
+        self._in_use = 0
+        self._given_up = False
+
+    def start(self, method: Method, message: Message, call: Outgoing) -> Any:
+        multi = self._calls.get(method.name)
+        if multi is None:
+            shape = self.channel.unary_stream if method.streaming else self.channel.unary_unary
+            multi = shape(method.path, method.request.SerializeToString, method.response.FromString)
+            self._calls[method.name] = multi
+        metadata = tuple((k.lower(), v) for k, v in call.metadata.items())
+        return multi(message, metadata=metadata, timeout=call.timeout)
+
+    def give_up(self) -> None:
+        self._given_up = True
+
+    async def __aenter__(self) -> Self:
+        self._in_use += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._in_use -= 1
+        if self._given_up and not self._in_use:
+            await self.channel.close()
+
+
 class GrpcTransport:
-    """One channel. Pings go at most every five minutes: servers refuse, by default, clients that ping more often."""
+    """One channel, and another where a stream has gone silent: its connection may be dead without knowing it.
+
+    Pings go at most every five minutes: servers refuse, by default, clients that ping more often.
+    """
 
     def __init__(self, url: str, options: ClientOptions) -> None:
         self._address = address(url, insecure=options.insecure)
-        self._connect_timeout = options.connect_timeout
-        self._calls: dict[str, Any] = {}
-        settings = _channel_options(options)
-        if self._address.tls:
-            tls = options.tls.channel_credentials() if options.tls else grpc.ssl_channel_credentials()
-            self._channel = grpc.aio.secure_channel(self._address.target, tls, settings)
-        else:
-            self._channel = grpc.aio.insecure_channel(self._address.target, settings)
+        self._options = options
+        self._connection = self._opened()
 
     async def unary(self, method: Method, message: Message, call: Outgoing) -> Message:
         await self._connect()
         try:
-            response = await self._start(method, message, call)
+            async with self._connection as connection:
+                response = await connection.start(method, message, call)
         except grpc.aio.AioRpcError as failed:
             raise _failure(failed) from None
         return _decoded(method, response)
 
     async def stream(self, method: Method, message: Message, call: Outgoing) -> AsyncGenerator[Message, None]:
         await self._connect()
-        running = self._start(method, message, call)
-        try:
-            while (response := await _read(running, call.idle)) is not grpc.aio.EOF:
-                yield _decoded(method, response)
-        except grpc.aio.AioRpcError as failed:
-            raise _failure(failed) from None
-        finally:
-            running.cancel()
+        async with self._connection as connection:
+            running = connection.start(method, message, call)
+            try:
+                while (response := await self._read(connection, running, call.idle)) is not grpc.aio.EOF:
+                    yield _decoded(method, response)
+            except grpc.aio.AioRpcError as failed:
+                raise _failure(failed) from None
+            finally:
+                running.cancel()
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self._connection.channel.close()
 
-    def _start(self, method: Method, message: Message, call: Outgoing) -> Any:
-        multi = self._calls.get(method.name)
-        if multi is None:
-            shape = self._channel.unary_stream if method.streaming else self._channel.unary_unary
-            multi = shape(method.path, method.request.SerializeToString, method.response.FromString)
-            self._calls[method.name] = multi
-        metadata = tuple((k.lower(), v) for k, v in call.metadata.items())
-        return multi(message, metadata=metadata, timeout=call.timeout)
+    async def _read(self, connection: _Connection, running: Any, idle: float | None) -> Any:
+        try:
+            async with asyncio.timeout(idle):
+                return await running.read()
+        except TimeoutError:
+            if connection is self._connection:
+                connection.give_up()
+                self._connection = self._opened()
+            raise ConnectError(f"nothing came on the stream in {idle:g} s", sent=True) from None
+
+    def _opened(self) -> _Connection:
+        target, options = self._address.target, _channel_options(self._options)
+        if not self._address.tls:
+            return _Connection(grpc.aio.insecure_channel(target, options))
+        tls = self._options.tls.channel_credentials() if self._options.tls else grpc.ssl_channel_credentials()
+        return _Connection(grpc.aio.secure_channel(target, tls, options))
 
     async def _connect(self) -> None:
         """Waits until the channel is connected, which a call alone cannot tell from a server that is unavailable."""
-        state = self._channel.get_state(try_to_connect=True)
+        channel = self._connection.channel
+        state = channel.get_state(try_to_connect=True)
         if state is _READY:
             return
         failed_before = state is _FAILED  # and stays so while the channel goes on trying
-        seconds = min(self._connect_timeout, LONGEST_RETRY) if failed_before else self._connect_timeout
+        seconds = min(self._options.connect_timeout, LONGEST_RETRY) if failed_before else self._options.connect_timeout
         try:
             async with asyncio.timeout(seconds):
-                await self._connected(failed_before)
+                await self._connected(channel, failed_before)
         except TimeoutError:
             self._refuse(f"no answer in {seconds:g} s")
 
-    async def _connected(self, failed_before: bool) -> None:
-        while (state := self._channel.get_state(try_to_connect=True)) is not _READY:
+    async def _connected(self, channel: grpc.aio.Channel, failed_before: bool) -> None:
+        while (state := channel.get_state(try_to_connect=True)) is not _READY:
             if state is _FAILED and not failed_before:
                 self._refuse("refused, or not gRPC" + (" with TLS" if self._address.tls else " without TLS"))
-            await self._channel.wait_for_state_change(state)
+            await channel.wait_for_state_change(state)
 
     def _refuse(self, why: str) -> None:
         raise ConnectError(f"cannot connect to {self._address.target} (gRPC): {why}", sent=False)
@@ -106,14 +145,6 @@ def _channel_options(options: ClientOptions) -> list[tuple[str, int]]:
         ("grpc.enable_retries", 0),
         ("grpc.service_config_disable_resolution", 1),
     ]
-
-
-async def _read(running: Any, idle: float | None) -> Any:
-    try:
-        async with asyncio.timeout(idle):
-            return await running.read()
-    except TimeoutError:
-        raise ConnectError(f"nothing came on the stream in {idle:g} s", sent=True) from None
 
 
 def _decoded(method: Method, response: Any) -> Message:

@@ -52,9 +52,11 @@ class HttpTransport:
     async def stream(self, method: Method, message: Message, call: Outgoing) -> AsyncGenerator[Message, None]:
         with network(self._url):
             async with AsyncExitStack() as stack:
-                response = await self._open(stack, method, message, call)
-                if response.content_type != SSE:
-                    yield self._codec.message(method, _json(method, await self._body(response)))
+                async with asyncio.timeout(call.idle):  # what drips is no sign of life before the stream is one
+                    response = await self._open(stack, method, message, call)
+                    body = None if response.content_type == SSE else await self._body(response)
+                if body is not None:
+                    yield self._codec.message(method, _json(method, body))
                     return
                 async with aclosing(self._events(response, call.idle)) as events:
                     async for event in events:
@@ -93,12 +95,7 @@ class HttpTransport:
         )
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > self._options.max_response:
-                raise _too_large(self._options.max_response)
-        return bytes(body)
+        return await read_body(response, self._options.max_response, self._options.idle_timeout)
 
     async def _events(self, response: aiohttp.ClientResponse, idle: float | None) -> AsyncGenerator[Event, None]:
         """Each read has a limit of its own: that of the socket does not hold once the chunks are damaged."""
@@ -120,9 +117,20 @@ class HttpTransport:
         return fault or failures.of_http(response.status, body, response.headers)
 
 
+async def read_body(response: aiohttp.ClientResponse, most: int, idle: float) -> bytes:
+    """Raises ResourceExhaustedError for more than `most` bytes."""
+    body = bytearray()
+    while chunk := await _read(response, idle):
+        body += chunk
+        if len(body) > most:
+            raise _too_large(most)
+    return bytes(body)
+
+
 async def _read(response: aiohttp.ClientResponse, idle: float | None) -> bytes:
     try:
-        return await asyncio.wait_for(response.content.readany(), idle)
+        async with asyncio.timeout(idle):
+            return await response.content.readany()
     except RuntimeError as error:  # aiohttp says so of a connection that it has closed under damaged chunks
         raise ConnectionResetError(str(error)) from None
 
@@ -152,7 +160,7 @@ def network(url: str) -> Iterator[None]:
         yield
     except _NOT_SENT as error:
         raise ConnectError(f"cannot connect to {origin(url)}: {_words(error)}", sent=False) from error
-    except aiohttp.ServerTimeoutError as error:
+    except TimeoutError as error:
         raise ConnectError(f"nothing came from {origin(url)} in time", sent=True) from error
     except (aiohttp.ClientError, OSError) as error:
         raise ConnectError(f"the connection to {origin(url)} broke: {_words(error)}", sent=True) from error
@@ -182,4 +190,4 @@ def _event(event: Event) -> Any:
 
 
 def _too_large(limit: int) -> ResourceExhaustedError:
-    return ResourceExhaustedError(f"The answer is larger than max_response, {limit} bytes")
+    return ResourceExhaustedError(f"The answer is larger than {limit} bytes")

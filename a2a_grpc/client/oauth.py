@@ -22,7 +22,8 @@ LONGEST_FETCH = 10.0  # seconds
 class OAuth2:
     """Client credentials. `token_url` is not read from the card: a card must not choose who is told the secret.
 
-    A token is renewed `ahead` seconds before it ends, or after half of its life, beside the calls that still use it.
+    A token is renewed `ahead` seconds before it ends, or after half of its life, beside the calls that still use it; at
+    once, where the agent refuses it.
     """
 
     client_id: str
@@ -52,6 +53,12 @@ class OAuth2:
         if self._fetching and now >= self._ends_at:
             await asyncio.shield(self._fetching)
         return bearer(self._token)
+
+    def renew(self, refused: Presented) -> bool:
+        """A token that was refused before its end has been revoked."""
+        if refused == bearer(self._token):
+            self._renew_at = self._ends_at = 0.0
+        return True
 
     def _fetched(self, task: "asyncio.Task[None]") -> None:
         self._fetching = None

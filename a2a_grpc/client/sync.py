@@ -2,15 +2,16 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, Unpack
 
 from ..generated.a2a_pb2 import AgentCard, AgentInterface, Message, StreamResponse, Task, TaskPushNotificationConfig
 from .answer import Answer
 from .client import Client
 from .connect import connect
 from .parts import Content
+from .sending import Sending
 
 T = TypeVar("T")
 _END = object()
@@ -42,14 +43,14 @@ class SyncClient:
     def interface(self) -> AgentInterface:
         return self._client.interface
 
-    def send(self, content: Content, **more: Any) -> Task | Message:
-        return self._loop.run(self._client.send(content, **more))
+    def send(self, content: Content, **sending: Unpack[Sending]) -> Task | Message:
+        return self._loop.run(self._client.send(content, **sending))
 
-    def ask(self, content: Content, **more: Any) -> Answer:
-        return self._loop.run(self._client.ask(content, **more))
+    def ask(self, content: Content, **sending: Unpack[Sending]) -> Answer:
+        return self._loop.run(self._client.ask(content, **sending))
 
-    def stream(self, content: Content, **more: Any) -> Iterator[StreamResponse]:
-        return self._loop.iterate(_streamed(self._client, content, more))
+    def stream(self, content: Content, **sending: Unpack[Sending]) -> Iterator[StreamResponse]:
+        return self._loop.iterate(self._client.stream(content, **sending))
 
     def get_task(self, task_id: str, **more: Any) -> Task:
         return self._loop.run(self._client.get_task(task_id, **more))
@@ -61,7 +62,7 @@ class SyncClient:
         return self._loop.run(self._client.cancel(task_id, **more))
 
     def subscribe(self, task_id: str, **more: Any) -> Iterator[StreamResponse]:
-        return self._loop.iterate(_subscribed(self._client, task_id, more))
+        return self._loop.iterate(self._client.subscribe(task_id, **more))
 
     def create_push_config(self, task_id: str, config: TaskPushNotificationConfig | str) -> TaskPushNotificationConfig:
         return self._loop.run(self._client.create_push_config(task_id, config))
@@ -77,19 +78,6 @@ class SyncClient:
 
     def extended_card(self) -> AgentCard:
         return self._loop.run(self._client.extended_card())
-
-
-async def _streamed(client: Client, content: Content, more: dict[str, Any]) -> AsyncGenerator[StreamResponse, None]:
-    """Made on the loop, which deadlines are counted by."""
-    async with aclosing(client.stream(content, **more)) as events:
-        async for event in events:
-            yield event
-
-
-async def _subscribed(client: Client, task_id: str, more: dict[str, Any]) -> AsyncGenerator[StreamResponse, None]:
-    async with aclosing(client.subscribe(task_id, **more)) as events:
-        async for event in events:
-            yield event
 
 
 class _Loop:

@@ -36,7 +36,7 @@ from ..generated.a2a_pb2 import (
     TaskStatus,
 )
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
-from ..inherited import TRACE, inherited
+from ..inherited import inherited, of
 from . import about
 from .broadcast import Subscriber
 from .lifecycle import new_id, now, with_history
@@ -247,11 +247,10 @@ class AgentServicer(A2AServiceServicer):
 
     def _turn(self, request: SendMessageRequest, context: CallContext) -> Turn:
         self._check_message(request.message)
-        remaining = context.time_remaining()
-        deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
+        handed_down = of(context)
         outlives = request.configuration.return_immediately  # its client has gone before the turn ends
-        inherited.set((None if outlives else deadline, context.parameter(TRACE[0]) and context.parameter(*TRACE)))
-        return Turn(request, caller=caller.get(), extensions=context.extensions, deadline=deadline)
+        inherited.set(handed_down._replace(until=None) if outlives else handed_down)
+        return Turn(request, caller=caller.get(), extensions=context.extensions, deadline=handed_down.until)
 
     async def _reply(self, turn: Turn) -> Message | None:
         """The bare message of an agent that overrides `answer`; a message for a task that exists is never one."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from a2a_grpc.errors import DeadlineExceededError
 from a2a_grpc.examples.brief import AT_ONCE, Brief
 from a2a_grpc.examples.glossary import Glossary
 from a2a_grpc.generated import a2a_pb2 as pb
-from a2a_grpc.inherited import inherited, sooner, trace
+from a2a_grpc.generated.a2a_pb2_grpc import A2AServiceServicer
+from a2a_grpc.inherited import Inherited, inherited, sooner, trace
 from tests.client.scripted import BINDINGS
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -63,7 +65,7 @@ class Relay(AgentServicer):
         self.url, self.options = url, options
         self.deadlines: list[float | None] = []
         self.looked = asyncio.Semaphore(0)
-        self.left_over: Any = "nothing was asked"
+        self.left_over: float | None = None
 
     async def execute(self, turn: Turn) -> None:
         self.deadlines.append(turn.deadline)
@@ -71,13 +73,41 @@ class Relay(AgentServicer):
             await turn.add_artifact("answer", (await agent.ask(turn.text)).text)
 
     async def extended_card(self, caller: Caller) -> pb.AgentCard:
-        self.left_over = inherited.get()
+        self.left_over = sooner(None)
         return self.card
 
     def note(self, call: Call) -> Call:
         if call.method.name == "GetTask":
             self.looked.release()
         return call
+
+
+class Caught(AgentServicer):
+    """Sends a message on, or follows it, until it is cancelled."""
+
+    def __init__(self, url: str, how: str) -> None:
+        super().__init__()
+        self.url, self.how = url, how
+
+    async def execute(self, turn: Turn) -> None:
+        async with connect(self.url) as agent:
+            if self.how == "send":
+                await agent.send(turn.text)
+            async with aclosing(agent.stream(turn.text)) as events:
+                async for _ in events:
+                    pass
+
+
+class Raw(A2AServiceServicer):
+    """No engine: it asks another agent by itself."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.card = url, Glossary().card
+        self.card.capabilities.Clear()
+
+    async def SendMessage(self, request: pb.SendMessageRequest, context: Any) -> pb.SendMessageResponse:
+        async with connect(self.url) as agent:
+            return pb.SendMessageResponse(task=(await agent.ask(request.message)).task)
 
 
 def traced(call: Call) -> Call:
@@ -151,6 +181,17 @@ async def test_cancellation_reaches_a_task_that_is_polled() -> None:
             await acquire(child.stopped, 1)
 
 
+@pytest.mark.parametrize("how", ["send", "stream"])
+async def test_cancellation_reaches_what_is_sent_or_followed(how: str, slow: tuple[Slow, str]) -> None:
+    child, url = slow
+    async with serve(Caught(url, how)) as server, connect(server.http_url) as agent:
+        task = await agent.send("wait", return_immediately=True)
+        assert isinstance(task, pb.Task)
+        await acquire(child.started, 1)
+        await agent.cancel(task.id)
+        await acquire(child.stopped, 1)
+
+
 async def test_outside_of_agents_a_task_goes_on_when_its_client_leaves(slow: tuple[Slow, str]) -> None:
     glossary, url = slow
     async with connect(url) as agent:
@@ -184,6 +225,19 @@ async def test_a_turn_hands_down_deadline_and_trace(slow: tuple[Slow, str], bind
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
+async def test_a_servicer_without_turns_hands_down_deadline_and_trace(slow: tuple[Slow, str], binding: str) -> None:
+    child, url = slow
+    options: dict[str, Any] = {"bindings": [binding], "interceptors": [traced]}
+    async with serve(Raw(url)) as server, connect(server.agents[0].card, **options) as agent:
+        now = asyncio.get_running_loop().time()
+        assert await agent.send("record", deadline=30)
+    assert child.traces == [{"traceparent": PARENT, "tracestate": STATE}]
+    (handed,) = child.deadlines
+    assert handed is not None
+    assert 28 < handed - now < 31
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
 async def test_a_turn_that_outlives_its_call_hands_down_no_deadline(slow: tuple[Slow, str], binding: str) -> None:
     child, url = slow
     relay = Relay(url)
@@ -196,7 +250,8 @@ async def test_a_turn_that_outlives_its_call_hands_down_no_deadline(slow: tuple[
         assert handed - given > 500
         assert isinstance(task, pb.Task)
         await agent.extended_card()
-        assert relay.left_over is None  # another call, on the same connection
+        assert relay.left_over is not None
+        assert relay.left_over - given > 50  # that of another call, on the same connection
 
 
 @pytest.mark.parametrize(
@@ -233,7 +288,7 @@ async def test_an_inherited_deadline_does_not_lengthen_a_call(slow: tuple[Slow, 
 @pytest.fixture
 def inherit() -> Iterator[Any]:
     before = inherited.get()
-    yield lambda deadline=None, values=(): inherited.set((deadline, values))
+    yield lambda deadline=None, values=(): inherited.set(Inherited(deadline, values))
     inherited.set(before)
 
 

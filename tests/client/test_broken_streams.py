@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from a2a_grpc.client import Client, ConnectError, RemoteError, StreamBrokenError, TaskFailedError
+from a2a_grpc.client import Client, RemoteError, StreamBrokenError, TaskFailedError
 from a2a_grpc.errors import (
     A2AError,
     DeadlineExceededError,
@@ -28,6 +28,8 @@ BEGUN = [snapshot(WORKING), chunk("Hel", append=False)]
 DONE = snapshot(COMPLETED, "Hel", "lo")
 BREAKS = ["end", "cut", "reset", "half", UnavailableError(), ResourceExhaustedError()]
 
+MESSAGE = pb.Message(message_id="M1", role=pb.ROLE_USER, parts=[pb.Part(text="go")])
+
 everywhere = pytest.mark.parametrize("binding", BINDINGS)
 
 
@@ -35,6 +37,13 @@ everywhere = pytest.mark.parametrize("binding", BINDINGS)
 async def _in_time() -> Any:
     async with asyncio.timeout(20):
         yield
+
+
+def sent(state: int, message_id: str) -> pb.Task:
+    """A task that a message has made."""
+    made = task(state)
+    made.history.add(message_id=message_id)
+    return made
 
 
 async def told(client: Client, **more: Any) -> list[pb.StreamResponse]:
@@ -75,11 +84,37 @@ async def test_a_task_that_never_ends_is_never_a_success(binding: str, end: str)
 @everywhere
 @pytest.mark.parametrize("end", ["end", "cut", "reset"])
 async def test_what_breaks_before_it_begins_is_not_sent_again(binding: str, end: str) -> None:
-    script = Script([Leg([], end)])
+    unaware = {"GetTask": [task(WORKING)], "ListTasks": [pb.ListTasksResponse(tasks=[sent(WORKING, "another")])]}
+    for more in ({}, {"task_id": "T1"}):
+        script = Script([Leg([], end)], unaware)
+        async with scripted(binding, script) as client:
+            with pytest.raises(StreamBrokenError, match="the stream ended before it began"):
+                await told(client, **more)
+        assert script.calls == ["SendStreamingMessage", *["GetTask" if more else "ListTasks"] * 2]
+
+
+@everywhere
+@pytest.mark.parametrize("end", ["end", "cut", "reset"])
+async def test_what_breaks_before_it_begins_is_found_by_its_message(binding: str, end: str) -> None:
+    listed = [pb.ListTasksResponse(), pb.ListTasksResponse(tasks=[sent(WORKING, "another"), sent(WORKING, "M1")])]
+    script = Script([Leg([], end), Leg([DONE])], {"ListTasks": listed})
     async with scripted(binding, script) as client:
-        with pytest.raises((StreamBrokenError, ConnectError)):
-            await told(client, task_id="T1")
-    assert script.calls == ["SendStreamingMessage"]
+        events = [event async for event in client.stream(MESSAGE)]
+    assert [event.task.status.state for event in events] == [WORKING, COMPLETED]
+    assert script.calls == ["SendStreamingMessage", "ListTasks", "ListTasks", "SubscribeToTask"]
+
+    script = Script([Leg([], end)], {"GetTask": [sent(COMPLETED, "M1")]})
+    async with scripted(binding, script) as client:
+        assert (await client.ask(MESSAGE, task_id="T1")).completed
+    assert script.calls[:2] == ["SendStreamingMessage", "GetTask"]
+
+
+@everywhere
+async def test_where_tasks_are_not_listed_a_lost_message_is_an_error(binding: str) -> None:
+    script = Script([Leg([], "cut")], {"ListTasks": [UnsupportedOperationError()]})
+    async with scripted(binding, script) as client:
+        with pytest.raises(StreamBrokenError):
+            await told(client)
 
 
 @everywhere

@@ -286,6 +286,23 @@ async def test_a_token_that_cannot_be_had_is_an_error_and_tried_again() -> None:
         assert (await oauth.present(OAUTH)).headers == {"authorization": "Bearer t0"}
 
 
+@everywhere
+async def test_a_token_that_is_refused_is_renewed_once(binding: str) -> None:
+    accepted, interceptors = {"t1"}, [BearerGuard(lambda token: token if token in accepted else None)]
+    async with recorder(*tokens(600, 600, 600)) as (home, seen):
+        async with Server(Lab(), http_port=0, grpc_port=0, shutdown_deadline=1, interceptors=interceptors) as server:
+            options: dict[str, Any] = {"bindings": [binding], "credentials": OAuth2("me", SECRET, token_url=home)}
+            async with connect(server.agents[0].card, **options) as client:
+                assert await asyncio.gather(*(client.get_task("T1") for _ in range(5)))
+                assert len(seen) == 2
+                accepted.clear()
+                with pytest.raises(UnauthenticatedError):
+                    await anext(client.stream("1"))
+                assert len(seen) == 3
+                accepted.add("t2")
+                assert await anext(client.stream("1"))
+
+
 async def test_a_secret_is_not_redirected() -> None:
     async with recorder(*tokens(10)) as (elsewhere, seen):
         async with recorder(response(b"{}", 307, Location=elsewhere)) as (home, _):
