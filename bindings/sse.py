@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 COMMENT = b": keep-alive\n\n"
-_LINE_END = re.compile(rb"\r\n|\n|\r(?!$)")  # a CR at the end of what has arrived may be half of a CRLF
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class Event(NamedTuple):
@@ -28,25 +28,39 @@ class Parser:
 
     def __init__(self, largest: int = 16 * 1024 * 1024) -> None:
         self._largest = largest
-        self._rest = b""
-        self._size = 0
+        self._line: list[bytes] = []  # the pieces of one that has no end yet
+        self._is_half = False  # a CR at the end of what has arrived may be half of a CRLF
+        self._size = self._line_size = 0
         self._fields: dict[str, str] = {}
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        *lines, self._rest = _LINE_END.split(self._rest + chunk)
-        for line in lines:
-            yield from self._line(line)
-        if self._size + len(self._rest) > self._largest:
+        if self._is_half:
+            chunk = b"\r" + chunk
+        self._is_half = chunk.endswith(b"\r")
+        piece, *pieces = _LINE_END.split(chunk.removesuffix(b"\r"))
+        self._add(piece)
+        for piece in pieces:
+            yield from self._end_line()
+            self._add(piece)
+        if self._size + self._line_size > self._largest:
             raise ValueError(f"an event is larger than {self._largest} bytes")
 
     def close(self) -> Iterator[Event]:
         """The last event, if its blank line is missing."""
-        line, self._rest = self._rest.removesuffix(b"\r"), b""
-        yield from self._line(line)
-        yield from self._line(b"")
+        yield from self._end_line()
+        yield from self._end_line()
 
-    def _line(self, line: bytes) -> Iterator[Event]:
+    def _add(self, piece: bytes) -> None:
+        self._line.append(piece)
+        self._line_size += len(piece)
+
+    def _end_line(self) -> Iterator[Event]:
+        line = b"".join(self._line)
+        self._line, self._line_size = [], 0
+        yield from self._read(line)
+
+    def _read(self, line: bytes) -> Iterator[Event]:
         if not line:
             yield from self._dispatch()
             return

@@ -26,7 +26,7 @@ BODIES = [  # body → events
 
 
 def parse(chunks: list[bytes]) -> list[Event]:
-    parser = Parser()
+    parser = Parser(32 << 20)
     return [event for chunk in chunks for event in parser.feed(chunk)] + list(parser.close())
 
 
@@ -47,6 +47,13 @@ def test_any_cut_gives_the_same_events(payloads: list[bytes], data: st.DataObjec
 def test_an_event_of_a_mebibyte() -> None:
     payload = b"x" * (1 << 20)
     assert parse([frame(payload)]) == [Event(payload)]
+
+
+def test_a_large_event_in_small_pieces_is_read_once() -> None:
+    """Were the unfinished line searched again with each piece, this would take minutes."""
+    payload = b"x" * (16 << 20)
+    body = frame(payload)
+    assert parse([body[at : at + 1024] for at in range(0, len(body), 1024)]) == [Event(payload)]
 
 
 @pytest.mark.parametrize("body", [b"data: " + b"x" * 100, b"data: xxxxxxxx\n" * 10])

@@ -94,9 +94,16 @@ def _split(url: str, rest: str) -> SplitResult:
         parts = urlsplit(f"//{authority}")
     except ValueError:
         raise _wrong(url, "has a malformed IPv6 address") from None
-    if not parts.hostname:
-        raise _wrong(url, "names no host")
+    if not _is_host(parts.hostname or ""):
+        raise _wrong(url, "names no host" if not parts.hostname else "names a host that cannot be")
     return parts
+
+
+def _is_host(name: str) -> bool:
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:  # labels are 1 to 63 characters
+        return False
 
 
 def _port(url: str, parts: SplitResult) -> int | None:

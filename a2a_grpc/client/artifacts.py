@@ -29,12 +29,13 @@ class Assembly:
     """A task as a stream has told it so far, or the one message that it was answered with.
 
     A Task replaces what was known; a chunk for an unknown artifact creates it. Chunks have no numbers: `doubtful` tells
-    that one came twice, from an agent that says the same again, or from a proxy that does.
+    that one came twice, from an agent that says the same again, or from a proxy that does. `size` is in bytes, about.
     """
 
     def __init__(self) -> None:
         self.task: Task | None = None
         self.message: Message | None = None
+        self.size = 0
         self.doubtful = False
         self._chunks: set[int] = set()
 
@@ -43,7 +44,7 @@ class Assembly:
         if kind == "task":
             self.task = Task()
             self.task.CopyFrom(event.task)
-            self.doubtful = False
+            self.size, self.doubtful = event.ByteSize(), False
         elif kind == "message":
             self.message = event.message
         elif kind == "status_update":
@@ -53,9 +54,10 @@ class Assembly:
             self._note(event)
 
     def _note(self, chunk: StreamResponse) -> None:
-        known = hash(chunk.SerializeToString(deterministic=True))
-        self.doubtful = self.doubtful or known in self._chunks
-        self._chunks.add(known)
+        told = chunk.SerializeToString(deterministic=True)
+        self.size += len(told)
+        self.doubtful = self.doubtful or hash(told) in self._chunks
+        self._chunks.add(hash(told))
 
     def _known(self, update: TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> Task:
         if self.task is None:

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import aclosing
 
-from ..errors import DeadlineExceededError, InvalidAgentResponseError
+from ..errors import DeadlineExceededError, InvalidAgentResponseError, ResourceExhaustedError
 from ..generated.a2a_pb2 import GetTaskRequest, SendMessageRequest, Task
 from .answer import Answer
 from .artifacts import INTERRUPTED, TERMINAL, Assembly
@@ -22,6 +22,8 @@ async def by_stream(calls: Calls, request: SendMessageRequest, until: float) -> 
         async with aclosing(following.events("SendStreamingMessage", request)) as events:
             async for event in events:
                 assembly.add(event)
+                if assembly.size > calls.options.max_response:
+                    raise ResourceExhaustedError(f"The answer is larger than {calls.options.max_response} bytes")
     except StreamBrokenError as error:
         if not error.task_id:
             raise

@@ -33,7 +33,7 @@ class CachedCard:
     def conditions(self) -> dict[str, str]:
         """The headers that ask whether it is still the same."""
         asked = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
-        return {name: value for name, value in asked.items() if value}
+        return {name: value for name, value in asked.items() if value and value.isprintable()}
 
     def renewed(self, headers: Mapping[str, str], now: float, usual: float) -> "CachedCard":
         """After 304 Not Modified."""

@@ -35,6 +35,8 @@ from .parts import Content, struct
 from .sending import Sending, request_of
 from .sent import leave
 
+MOST_EMPTY_PAGES = 100  # one after another
+
 
 class Client:
     """Calls one agent: see `connect`. Deadlines are in seconds from the call.
@@ -192,15 +194,16 @@ class Client:
         return until
 
     async def _pages(self, name: str, request: Any, field: str) -> AsyncIterator[Any]:
-        tokens = {""}
+        tokens, empty = {""}, 0
         while True:
             page = await self._calls.unary(name, request)
             for item in getattr(page, field):
                 yield item
             if not page.next_page_token:
                 return
-            if page.next_page_token in tokens:
-                raise InvalidAgentResponseError(f"{name} gave the same page token twice: its pages have no end")
+            empty = 0 if getattr(page, field) else empty + 1
+            if page.next_page_token in tokens or empty == MOST_EMPTY_PAGES:
+                raise InvalidAgentResponseError(f"{name} gave the same page token twice, or too many empty pages")
             tokens.add(page.next_page_token)
             request.page_token = page.next_page_token
 

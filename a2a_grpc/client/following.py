@@ -49,6 +49,7 @@ class Following:
         self._until, self._deadline, self._stays = until, deadline, stays
         self._sent: Message | None = None
         self._cause: Exception | None = None
+        self._ends_at: float | None = None
         self.broken = False
 
     async def events(self, name: str, request: Any) -> AsyncGenerator[StreamResponse, None]:
@@ -142,8 +143,12 @@ class Following:
 
     async def _next(self, stream: AsyncGenerator[Any, None]) -> Any:
         over = self._progress.over
+        if over and self._ends_at is None:
+            self._ends_at = now() + LINGER
+        if self._ends_at is not None and now() >= self._ends_at:
+            return None
         try:
-            return await self._within(anext(stream, None), LINGER if over else None)
+            return await self._within(anext(stream, None), self._ends_at)
         except (A2AError, ConnectError) as error:
             if over:
                 return None
@@ -154,17 +159,16 @@ class Following:
             self._cause = error
             return None
 
-    async def _within(self, step: Any, seconds: float | None = None) -> Any:
-        limits = [self._until, None if seconds is None else now() + seconds]
-        at = min((limit for limit in limits if limit is not None), default=None)
+    async def _within(self, step: Any, end: float | None = None) -> Any:
+        """None at the `end`; DeadlineExceededError at the deadline."""
+        limits = [limit for limit in (self._until, end) if limit is not None]
         try:
-            async with asyncio.timeout_at(at):
+            async with asyncio.timeout_at(min(limits, default=None)):
                 return await step
         except TimeoutError:
-            if seconds is not None:
+            if end is not None:
                 return None
-            id = self._progress.task_id
-            raise too_late(id) from None
+            raise too_late(self._progress.task_id) from None
 
 
 def too_late(task_id: str) -> DeadlineExceededError:

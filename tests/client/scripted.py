@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +30,7 @@ _STREAM = {"message:stream": "SendStreamingMessage", "tasks/T1:subscribe": "Subs
 class Leg:
     """What one stream says, and how it ends: "end", "cut", "reset", "half" (of an event), "hang", or an error."""
 
-    events: Sequence[Any]
+    events: Iterable[Any]
     end: str | A2AError = "end"
 
 

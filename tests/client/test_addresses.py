@@ -47,6 +47,9 @@ def test_insecure_counts_where_no_scheme_says_so() -> None:
     [
         ("", "names no host"),
         ("https://", "names no host"),
+        ("http://a..b/", "names a host that cannot be"),
+        ("dns:///.example:1", "names a host that cannot be"),
+        (f"https://{'a' * 64}.example", "names a host that cannot be"),
         (":50051", "names no host"),
         ("ftp://agent.example", 'unknown scheme "ftp"'),
         ("dns://agent.example", "two slashes where a name follows three"),

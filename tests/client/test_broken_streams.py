@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from contextlib import aclosing
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
 
-from a2a_grpc.client import Client, RemoteError, StreamBrokenError, TaskFailedError
+from a2a_grpc.client import Client, ConnectError, RemoteError, StreamBrokenError, TaskFailedError, connect
 from a2a_grpc.errors import (
     A2AError,
     DeadlineExceededError,
@@ -20,7 +21,21 @@ from a2a_grpc.errors import (
     UnsupportedOperationError,
 )
 from a2a_grpc.generated import a2a_pb2 as pb
-from tests.client.scripted import BINDINGS, Leg, Script, chunk, reply, scripted, snapshot, status, task
+from tests.client.scripted import (
+    BINDINGS,
+    SSE_HEAD,
+    Leg,
+    Script,
+    card,
+    chunk,
+    raw_server,
+    read_request,
+    reply,
+    scripted,
+    snapshot,
+    status,
+    task,
+)
 
 SUBMITTED, WORKING, COMPLETED = pb.TASK_STATE_SUBMITTED, pb.TASK_STATE_WORKING, pb.TASK_STATE_COMPLETED
 FAILED, ASKING = pb.TASK_STATE_FAILED, pb.TASK_STATE_INPUT_REQUIRED
@@ -369,6 +384,61 @@ async def test_pages_without_an_end_are_an_error(binding: str) -> None:
         with pytest.raises(InvalidAgentResponseError, match="same page token"):
             async for _ in client.list_tasks():
                 pass
+    empty = [pb.ListTasksResponse(next_page_token=str(n)) for n in range(200)]
+    async with scripted(binding, Script([], {"ListTasks": empty})) as client:
+        with pytest.raises(InvalidAgentResponseError, match="too many empty pages"):
+            async for _ in client.list_tasks():
+                pass
+
+
+@everywhere
+async def test_a_server_that_goes_on_talking_after_the_end_is_left(
+    binding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("a2a_grpc.client.following.LINGER", 0.05)
+    script = Script([Leg(chain([status(COMPLETED)], repeat(chunk("more"))))])
+    async with scripted(binding, script) as client:
+        assert (await told(client))[0] == status(COMPLETED)
+
+
+@everywhere
+async def test_an_answer_that_grows_without_an_end_is_an_error(binding: str) -> None:
+    script = Script([Leg(repeat(chunk("x" * 1000)))])
+    async with scripted(binding, script, max_response=50_000) as client:
+        with pytest.raises(ResourceExhaustedError, match="larger than 50000 bytes"):
+            await client.ask("go")
+
+
+@pytest.mark.parametrize("binding", BINDINGS[1:])
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_what_drips_before_a_stream_is_no_sign_of_life(binding: str, kind: str) -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n"
+        writer.write(head.encode() + (b"\r\n" if "json" in kind else b""))
+        while True:
+            writer.write(b" " if "json" in kind else b"X-More: x\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    async with raw_server(drip) as url:
+        async with connect(card(url, binding), idle_timeout=0.2, backoff=0.01, attempts=1) as client:
+            with pytest.raises((ConnectError, StreamBrokenError)):
+                await told(client)
+
+
+@pytest.mark.parametrize("binding", BINDINGS[1:])
+async def test_a_stream_of_comments_only_can_be_left(binding: str) -> None:
+    async def comments(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(SSE_HEAD)
+        while True:
+            writer.write(b"fa0\r\n" + b": x\n" * 1000 + b"\r\n")
+            await writer.drain()
+
+    async with raw_server(comments) as url, connect(card(url, binding)) as client:
+        with pytest.raises(DeadlineExceededError):
+            await told(client, deadline=0.3)
 
 
 @everywhere

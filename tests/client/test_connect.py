@@ -76,6 +76,27 @@ async def test_a_stale_card_is_asked_for_again() -> None:
     assert b"If-Modified-Since: Mon" in heads[1]
 
 
+async def test_a_validator_that_cannot_be_sent_is_left_out() -> None:
+    cache = CardCache()
+    async with serving(response(CARD, Cache_Control="no-cache", ETag='"a\x01b"')) as (url, heads):
+        for _ in range(2):
+            assert await names(url, cards=cache) == "Scripted"
+    assert b"If-None-Match" not in heads[1]
+
+
+async def test_a_card_without_an_end_is_refused() -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")
+        while True:
+            writer.write(b" " * 65536)
+            await writer.drain()
+
+    async with raw_server(endless) as url:
+        with pytest.raises(CardReadError, match="larger than 4194304 bytes"):
+            await connect(url).__aenter__()
+
+
 async def test_a_card_that_must_not_be_kept_is_not() -> None:
     cache = CardCache()
     async with serving(response(CARD, Cache_Control="no-store")) as (url, heads):
