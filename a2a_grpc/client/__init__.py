@@ -3,18 +3,18 @@
 from . import parts
 from .answer import Answer, TaskFailedError
 from .artifacts import Assembly, data_of, text_of
-from .cards import CardCache, CardReadError
-from .choose import NoInterfaceError
+from .cards.cache import CardCache, CardReadError
+from .cards.choose import NoInterfaceError
 from .client import Client
 from .connect import connect
-from .credentials import ApiKey, Basic, Bearer, Credential, CredentialsError, Presented
-from .failures import ClientError, ConnectError, RemoteError, StreamBrokenError
+from .credentials.credential import ApiKey, Basic, Bearer, Credential, CredentialsError, Presented
+from .credentials.oauth import OAuth2
 from .fan_out import fan_out
-from .oauth import OAuth2
 from .sending import Sending
 from .settings import Call, ClientOptions, ClientTLS, Interceptor
 from .sync import SyncClient, connect_sync
 from .tool import Tool, as_tool
+from .transports.failures import ClientError, ConnectError, RemoteError, StreamBrokenError
 
 __all__ = [
     "Answer",

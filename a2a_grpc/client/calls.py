@@ -14,9 +14,9 @@ from ..generated.a2a_pb2 import AgentCard, AgentInterface
 from ..inherited import sooner, trace
 from ..methods import Method, methods
 from ..service_parameters import EXTENSIONS, VERSION
-from .failures import ConnectError, is_broken, retry_delay
 from .settings import Call, ClientOptions
-from .transport import Outgoing, Transport
+from .transports.failures import ConnectError, is_broken, retry_delay
+from .transports.transport import Outgoing, Transport
 
 LONGEST_BACKOFF = 5.0  # seconds
 READS = frozenset(

@@ -28,12 +28,12 @@ from ..generated.a2a_pb2 import (
 )
 from .answer import Answer, TaskFailedError
 from .artifacts import TERMINAL
-from .asking import by_polling, by_stream
 from .calls import Calls, until_of
-from .following import Following
+from .following.asking import by_polling, by_stream
+from .following.following import Following
+from .following.sent import leave
 from .parts import Content, struct
 from .sending import Sending, request_of
-from .sent import leave
 
 MOST_EMPTY_PAGES = 100  # one after another
 

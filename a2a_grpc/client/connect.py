@@ -9,16 +9,17 @@ import aiohttp
 from ..card import GRPC, HTTP_JSON, JSONRPC
 from ..generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface
 from .addresses import Origin, address, origin
-from .authenticated import Authenticated
 from .calls import Calls
-from .choose import Objection, choose
+from .cards.choose import Objection, choose
+from .cards.fetching import fetch_card
 from .client import Client
-from .credentials import Certificate, Chosen, Given, select
-from .fetching import fetch_card
-from .grpc_transport import GrpcTransport
-from .http_transport import json_rpc, new_session, rest
+from .credentials.credential import Certificate
+from .credentials.select import Chosen, Given, select
 from .settings import ClientOptions, client_options
-from .transport import Transport
+from .transports.authenticated import Authenticated
+from .transports.grpc import GrpcTransport
+from .transports.http import json_rpc, new_session, rest
+from .transports.transport import Transport
 
 
 @asynccontextmanager

@@ -13,9 +13,9 @@ from ..errors import nearest
 from ..generated.a2a_pb2 import AgentCard
 from ..methods import Method
 from ..service_parameters import major_minor
-from .cards import CardCache
-from .choose import SPOKEN, VERSION
-from .credentials import Given
+from .cards.cache import CardCache
+from .cards.choose import SPOKEN, VERSION
+from .credentials.select import Given
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ async def test_an_error_after_the_end_is_none_a_thousand_times(binding: str) -> 
 
 @everywhere
 async def test_a_server_that_does_not_close_is_not_waited_for(binding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("a2a_grpc.client.following.LINGER", 0.05)
+    monkeypatch.setattr("a2a_grpc.client.following.following.LINGER", 0.05)
     script = Script([Leg([status(COMPLETED)], "hang")])
     async with scripted(binding, script) as client:
         assert len(await told(client)) == 1
@@ -395,7 +395,7 @@ async def test_pages_without_an_end_are_an_error(binding: str) -> None:
 async def test_a_server_that_goes_on_talking_after_the_end_is_left(
     binding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("a2a_grpc.client.following.LINGER", 0.05)
+    monkeypatch.setattr("a2a_grpc.client.following.following.LINGER", 0.05)
     script = Script([Leg(chain([status(COMPLETED)], repeat(chunk("more"))))])
     async with scripted(binding, script) as client:
         assert (await told(client))[0] == status(COMPLETED)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from a2a_grpc.client.choose import NoInterfaceError, choose
+from a2a_grpc.client.cards.choose import NoInterfaceError, choose
 from a2a_grpc.generated.a2a_pb2 import AgentCard, AgentInterface
 
 G, J, R = "GRPC", "JSONRPC", "HTTP+JSON"

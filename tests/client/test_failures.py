@@ -10,7 +10,7 @@ from google.rpc.status_pb2 import Status
 
 from a2a_grpc import errors
 from a2a_grpc.bindings.protojson import to_dict
-from a2a_grpc.client.failures import RemoteError, error, of_http, of_jsonrpc, of_rest, of_status, retry_delay
+from a2a_grpc.client.transports.failures import RemoteError, error, of_http, of_jsonrpc, of_rest, of_status, retry_delay
 from a2a_grpc.errors import A2AError, InvalidParamsError, Violation, code_name, http_status, jsonrpc_code
 
 KINDS = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, A2AError)]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from a2a_grpc.client import Assembly, CardReadError, data_of, parts, text_of
-from a2a_grpc.client.cards import CachedCard, CardCache, cached, card_of, freshness
-from a2a_grpc.client.tolerant import read
+from a2a_grpc.client.cards.cache import CachedCard, CardCache, cached, card_of, freshness
+from a2a_grpc.client.transports.tolerant import read
 from a2a_grpc.errors import InvalidAgentResponseError
 from a2a_grpc.generated import a2a_pb2 as pb
 from tests.client.scripted import chunk, reply, snapshot, status

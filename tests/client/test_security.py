@@ -27,7 +27,8 @@ from a2a_grpc.client import (
     connect,
 )
 from a2a_grpc.client.connect import _with_certificate
-from a2a_grpc.client.credentials import NO_SCHEME, select
+from a2a_grpc.client.credentials.credential import NO_SCHEME
+from a2a_grpc.client.credentials.select import select
 from a2a_grpc.client.settings import ClientOptions
 from a2a_grpc.errors import UnauthenticatedError
 from a2a_grpc.generated import a2a_pb2 as pb

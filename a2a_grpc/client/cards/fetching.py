@@ -5,16 +5,16 @@ import time
 
 import aiohttp
 
-from ..card import WELL_KNOWN_PATH
-from ..errors import A2AError, ResourceExhaustedError, UnavailableError
-from ..generated.a2a_pb2 import AgentCard
-from ..inherited import trace
-from . import failures
-from .calls import backoff, until_of
-from .cards import LEGACY_PATH, CardReadError, cached, card_of
-from .failures import ConnectError
-from .http_transport import network, read_body
-from .settings import ClientOptions
+from ...card import WELL_KNOWN_PATH
+from ...errors import A2AError, ResourceExhaustedError, UnavailableError
+from ...generated.a2a_pb2 import AgentCard
+from ...inherited import trace
+from ..calls import backoff, until_of
+from ..settings import ClientOptions
+from ..transports import failures
+from ..transports.failures import ConnectError
+from ..transports.http import network, read_body
+from .cache import LEGACY_PATH, CardReadError, cached, card_of
 
 LARGEST_CARD = 4 * 1024 * 1024  # bytes
 

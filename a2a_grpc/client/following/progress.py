@@ -1,8 +1,8 @@
 """What a stream has told of its task: whose events are taken, and how far the task is."""
 
-from ..errors import log
-from ..generated.a2a_pb2 import StreamResponse, Task
-from .artifacts import INTERRUPTED, TERMINAL
+from ...errors import log
+from ...generated.a2a_pb2 import StreamResponse, Task
+from ..artifacts import INTERRUPTED, TERMINAL
 
 
 class Progress:

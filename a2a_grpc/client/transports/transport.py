@@ -6,7 +6,7 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
-from ..methods import Method
+from ...methods import Method
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import aiohttp
 
-from ..errors import UnauthenticatedError, log
-from ..generated.a2a_pb2 import SecurityScheme
-from .addresses import is_loopback, origin
-from .credentials import Presented, basic, bearer, fits_token
+from ...errors import UnauthenticatedError, log
+from ...generated.a2a_pb2 import SecurityScheme
+from ..addresses import is_loopback, origin
+from .credential import Presented, basic, bearer, fits_token
 
 USUAL_LIFE = 300.0  # seconds of a token that does not say
 LONGEST_FETCH = 10.0  # seconds

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..bindings.protojson import JsonSyntaxError, loads
-from ..errors import InvalidAgentResponseError, nearest
-from ..generated.a2a_pb2 import AgentCard
-from .tolerant import read
+from ...bindings.protojson import JsonSyntaxError, loads
+from ...errors import InvalidAgentResponseError, nearest
+from ...generated.a2a_pb2 import AgentCard
+from ..transports.tolerant import read
 
 LEGACY_PATH = "/.well-known/agent.json"
 MOST_CARDS = 1000

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from ..card import GRPC, HTTP_JSON, JSONRPC
-from ..errors import nearest, quote
-from ..generated.a2a_pb2 import AgentCard, AgentInterface
-from ..service_parameters import major_minor
-from .addresses import address
+from ...card import GRPC, HTTP_JSON, JSONRPC
+from ...errors import nearest, quote
+from ...generated.a2a_pb2 import AgentCard, AgentInterface
+from ...service_parameters import major_minor
+from ..addresses import address
 
 SPOKEN = (GRPC, JSONRPC, HTTP_JSON)
 VERSION = "1.0"

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from typing import Any
 
-from ..errors import (
+from ...errors import (
     A2AError,
     DeadlineExceededError,
     MethodNotFoundError,
@@ -13,7 +13,7 @@ from ..errors import (
     UnsupportedOperationError,
     log,
 )
-from ..generated.a2a_pb2 import (
+from ...generated.a2a_pb2 import (
     GetTaskRequest,
     Message,
     SendMessageRequest,
@@ -21,8 +21,8 @@ from ..generated.a2a_pb2 import (
     SubscribeToTaskRequest,
     Task,
 )
-from .calls import Calls, backoff, now, until_of
-from .failures import ConnectError, StreamBrokenError, is_broken
+from ..calls import Calls, backoff, now, until_of
+from ..transports.failures import ConnectError, StreamBrokenError, is_broken
 from .progress import Progress
 from .sent import find, leave
 

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
-from ..bindings.http_binding import bindings
-from ..bindings.http_expand import expand
-from ..bindings.protojson import dumps, to_dict
-from ..errors import InvalidAgentResponseError, InvalidParamsError, Violation
-from ..methods import Method, methods
-from ..validation import validator
+from ...bindings.http_binding import bindings
+from ...bindings.http_expand import expand
+from ...bindings.protojson import dumps, to_dict
+from ...errors import InvalidAgentResponseError, InvalidParamsError, Violation
+from ...methods import Method, methods
+from ...validation import validator
 from . import failures
 from .failures import Fault
 from .tolerant import read

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from google.protobuf.message import Message
 
-from ..errors import UnauthenticatedError
-from ..methods import Method
-from .credentials import Chosen, Presented, Renewable
+from ...errors import UnauthenticatedError
+from ...methods import Method
+from ..credentials.credential import Presented, Renewable
+from ..credentials.select import Chosen
 from .transport import Outgoing, Transport
 
 

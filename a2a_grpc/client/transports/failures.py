@@ -10,9 +10,9 @@ from google.rpc import code_pb2, error_details_pb2
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from .. import errors
-from ..bindings.protojson import from_json
-from ..errors import (
+from ... import errors
+from ...bindings.protojson import from_json
+from ...errors import (
     DOMAIN,
     A2AError,
     InvalidAgentResponseError,

@@ -9,11 +9,11 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 from google.rpc.status_pb2 import Status
 
-from ..errors import A2AError, InvalidAgentResponseError
-from ..methods import Method
-from .addresses import address
+from ...errors import A2AError, InvalidAgentResponseError
+from ...methods import Method
+from ..addresses import address
+from ..settings import ClientOptions
 from .failures import ConnectError, error, of_status
-from .settings import ClientOptions
 from .transport import Outgoing
 
 LONGEST_RETRY = 1.0  # seconds between two attempts of a channel to connect

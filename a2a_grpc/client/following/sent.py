@@ -3,11 +3,11 @@
 import asyncio
 from contextlib import suppress
 
-from ..errors import A2AError
-from ..generated.a2a_pb2 import CancelTaskRequest, GetTaskRequest, ListTasksRequest, Message, Task
-from ..inherited import inherited
-from .calls import Calls, now
-from .failures import ClientError
+from ...errors import A2AError
+from ...generated.a2a_pb2 import CancelTaskRequest, GetTaskRequest, ListTasksRequest, Message, Task
+from ...inherited import inherited
+from ..calls import Calls, now
+from ..transports.failures import ClientError
 
 MOST_TASKS = 20  # the newest ones, among which a message's own task is looked for
 LONGEST_CANCEL = 2.0  # seconds, of a task that an agent waited for and does not need any more

@@ -10,15 +10,15 @@ import aiohttp
 import yarl
 from google.protobuf.message import Message
 
-from ..bindings.protojson import JsonSyntaxError, loads
-from ..bindings.sse import Event, Parser
-from ..errors import InvalidAgentResponseError, ResourceExhaustedError
-from ..methods import Method
+from ...bindings.protojson import JsonSyntaxError, loads
+from ...bindings.sse import Event, Parser
+from ...errors import InvalidAgentResponseError, ResourceExhaustedError
+from ...methods import Method
+from ..addresses import origin
+from ..settings import ClientOptions
 from . import failures
-from .addresses import origin
 from .codecs import Codec, JsonRpc, Request, Rest
 from .failures import ConnectError, Fault
-from .settings import ClientOptions
 from .transport import Outgoing
 
 SSE = "text/event-stream"

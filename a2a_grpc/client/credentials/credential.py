@@ -1,13 +1,12 @@
-"""Credentials: kept by providers, chosen by the security schemes of a card, presented with each call."""
+"""Providers of credentials: what they fit, and what they present."""
 
 import base64
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from ..errors import quote
-from ..generated.a2a_pb2 import AgentCard, SecurityScheme
+from ...generated.a2a_pb2 import SecurityScheme
 
 _TOKENS = ("oauth2_security_scheme", "open_id_connect_security_scheme")
 NO_SCHEME = SecurityScheme()
@@ -39,10 +38,6 @@ class Renewable(Protocol):
     def renew(self, refused: Presented) -> bool:
         """Whether there will be something else to present."""
         ...
-
-
-Given = Credential | Sequence[Credential] | Mapping[str, Credential]
-Chosen = tuple[Credential, SecurityScheme]
 
 
 @dataclass(frozen=True)
@@ -115,54 +110,3 @@ def bearer(token: str) -> Presented:
 def fits_token(scheme: SecurityScheme) -> bool:
     kind = scheme.WhichOneof("scheme")
     return kind is None or kind in _TOKENS or scheme.http_auth_security_scheme.scheme.lower() == "bearer"
-
-
-def select(card: AgentCard, given: Given) -> list[Chosen]:
-    """Which credentials go with a call: those of the first of the card's alternatives that they satisfy.
-
-    A card that asks for nothing gets the first one, in its usual place. Raises CredentialsError where credentials were
-    given and satisfy none of the alternatives.
-    """
-    if not isinstance(given, Mapping | Sequence):
-        given = (given,)
-    if not given:
-        return []
-    for requirement in card.security_requirements:
-        found = [_for_scheme(name, card, given) for name in sorted(requirement.schemes)]
-        if all(found):
-            return [chosen for chosen in found if chosen]
-    if card.security_requirements:
-        raise CredentialsError(_unsatisfied(card))
-    return list(_unasked(card, given))
-
-
-def _for_scheme(name: str, card: AgentCard, given: Mapping[str, Credential] | Sequence[Credential]) -> Chosen | None:
-    scheme = card.security_schemes.get(name, NO_SCHEME)
-    candidates = [c for n, c in given.items() if n == name] if isinstance(given, Mapping) else given
-    return next(((c, scheme) for c in candidates if c.fits(scheme)), None)
-
-
-def _unasked(card: AgentCard, given: Mapping[str, Credential] | Sequence[Credential]) -> Iterator[Chosen]:
-    """One for a scheme that the card defines without requiring it, or for none at all."""
-    for name in sorted(card.security_schemes):
-        if chosen := _for_scheme(name, card, given):
-            yield chosen
-            return
-    candidates = list(given.values()) if isinstance(given, Mapping) else given
-    if not card.security_schemes:
-        yield from ((c, NO_SCHEME) for c in candidates[:1] if c.fits(NO_SCHEME))
-
-
-def _unsatisfied(card: AgentCard) -> str:
-    ways = " or ".join(" and ".join(sorted(r.schemes)) for r in card.security_requirements)
-    kinds = "".join(f"\n  {name}: {_kind(card.security_schemes[name])}" for name in sorted(card.security_schemes))
-    return f"The card of {quote(card.name)} asks for {ways}, and the credentials given do not fit; it defines{kinds}"
-
-
-def _kind(scheme: SecurityScheme) -> str:
-    kind = scheme.WhichOneof("scheme") or "an unknown scheme"
-    if kind == "api_key_security_scheme":
-        return f"API key in {scheme.api_key_security_scheme.location} {scheme.api_key_security_scheme.name}"
-    if kind == "http_auth_security_scheme":
-        return f"HTTP {scheme.http_auth_security_scheme.scheme}"
-    return kind.removesuffix("_security_scheme").replace("_", " ")

@@ -1,0 +1,61 @@
+"""Which credentials go with a call: chosen by the security schemes of a card."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...errors import quote
+from ...generated.a2a_pb2 import AgentCard, SecurityScheme
+from .credential import NO_SCHEME, Credential, CredentialsError
+
+Given = Credential | Sequence[Credential] | Mapping[str, Credential]
+Chosen = tuple[Credential, SecurityScheme]
+
+
+def select(card: AgentCard, given: Given) -> list[Chosen]:
+    """Which credentials go with a call: those of the first of the card's alternatives that they satisfy.
+
+    A card that asks for nothing gets the first one, in its usual place. Raises CredentialsError where credentials were
+    given and satisfy none of the alternatives.
+    """
+    if not isinstance(given, Mapping | Sequence):
+        given = (given,)
+    if not given:
+        return []
+    for requirement in card.security_requirements:
+        found = [_for_scheme(name, card, given) for name in sorted(requirement.schemes)]
+        if all(found):
+            return [chosen for chosen in found if chosen]
+    if card.security_requirements:
+        raise CredentialsError(_unsatisfied(card))
+    return list(_unasked(card, given))
+
+
+def _for_scheme(name: str, card: AgentCard, given: Mapping[str, Credential] | Sequence[Credential]) -> Chosen | None:
+    scheme = card.security_schemes.get(name, NO_SCHEME)
+    candidates = [c for n, c in given.items() if n == name] if isinstance(given, Mapping) else given
+    return next(((c, scheme) for c in candidates if c.fits(scheme)), None)
+
+
+def _unasked(card: AgentCard, given: Mapping[str, Credential] | Sequence[Credential]) -> Iterator[Chosen]:
+    """One for a scheme that the card defines without requiring it, or for none at all."""
+    for name in sorted(card.security_schemes):
+        if chosen := _for_scheme(name, card, given):
+            yield chosen
+            return
+    candidates = list(given.values()) if isinstance(given, Mapping) else given
+    if not card.security_schemes:
+        yield from ((c, NO_SCHEME) for c in candidates[:1] if c.fits(NO_SCHEME))
+
+
+def _unsatisfied(card: AgentCard) -> str:
+    ways = " or ".join(" and ".join(sorted(r.schemes)) for r in card.security_requirements)
+    kinds = "".join(f"\n  {name}: {_kind(card.security_schemes[name])}" for name in sorted(card.security_schemes))
+    return f"The card of {quote(card.name)} asks for {ways}, and the credentials given do not fit; it defines{kinds}"
+
+
+def _kind(scheme: SecurityScheme) -> str:
+    kind = scheme.WhichOneof("scheme") or "an unknown scheme"
+    if kind == "api_key_security_scheme":
+        return f"API key in {scheme.api_key_security_scheme.location} {scheme.api_key_security_scheme.name}"
+    if kind == "http_auth_security_scheme":
+        return f"HTTP {scheme.http_auth_security_scheme.scheme}"
+    return kind.removesuffix("_security_scheme").replace("_", " ")

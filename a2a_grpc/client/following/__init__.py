@@ -1,0 +1,1 @@
+"""A task, followed to its end through whatever breaks."""

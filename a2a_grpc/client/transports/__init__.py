@@ -1,0 +1,1 @@
+"""How calls travel: gRPC, and JSON-RPC and HTTP+JSON over HTTP."""
