@@ -456,7 +456,7 @@ def count_comparisons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         sizes.append((len(one), len(other)))
         return original(one, other)
 
-    monkeypatch.setattr(auth, "compare_digest", compare)
+    monkeypatch.setattr("a2a_grpc.auth.secrets.compare_digest", compare)
     return sizes
 
 
