@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hmac
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,7 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from lab import Lab, card, message, reply, send
 from wires import NONE, All, Outcome
 
-from a2a_grpc import CardError, PermissionDeniedError, Server, auth
+from a2a_grpc import CardError, PermissionDeniedError, Server
 from a2a_grpc.auth import AnyOf, ApiKey, Authenticator, Basic, Bearer, secured
 from a2a_grpc.caller import Caller, caller
 from a2a_grpc.generated import a2a_pb2 as pb
@@ -450,7 +451,7 @@ async def test_a_password_is_compared_with_all(user: str, given: str, monkeypatc
 
 def count_comparisons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     sizes: list[tuple[int, int]] = []
-    original = auth.compare_digest
+    original = hmac.compare_digest
 
     def compare(one: bytes, other: bytes) -> bool:
         sizes.append((len(one), len(other)))
