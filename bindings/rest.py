@@ -20,7 +20,7 @@ from ..errors import (
 from ..handlers import Undecodable
 from .http import A2A_JSON, JSON, HttpContext, check_size, details_json, is_json, media_type, read_body
 from .http_call import HttpCalls
-from .http_rule import Allowed, Match, Router
+from .http_rule import Allowed, Match, Router, bind, hint
 from .protojson import dumps, loads
 
 
@@ -80,7 +80,7 @@ class RestBinding:
     async def _message(self, request: web.BaseRequest, match: Match) -> Any:
         body = await self._body(request) if match.binding.body else None
         try:
-            return self._router.bind(match, request.query.items() if request.query_string else (), body)
+            return bind(match.binding, match.variables, request.query.items() if request.query_string else (), body)
         except InvalidParamsError as error:
             return Undecodable(error)
 
@@ -97,8 +97,8 @@ class RestBinding:
         self, request: web.BaseRequest, raw_path: str, match: Allowed | None, answer: RestForm
     ) -> web.Response:
         if match is None:
-            hint = self._router.hint(request.method, raw_path)
-            text = PathNotFoundError.text + (f"; {hint}" if hint else "")
+            meant = hint(self._router, request.method, raw_path)
+            text = PathNotFoundError.text + (f"; {meant}" if meant else "")
             return self._calls.refusal(answer, PathNotFoundError(text))
         verbs = ", ".join(match.verbs)
         error: A2AError = VerbNotAllowedError(f"{request.method[:20]} is not allowed here; use {verbs}")

@@ -32,7 +32,7 @@ MESSAGES = {
 RPCS = """
 GetBook     BookRequest Book     get:/v1/{name=shelves/*/books/*}, get:/v1/{name=archive/**}
 SaveBook    SaveBook    Book     patch:/v1/{book.name=shelves/*/books/*} body:book, put:/v1/books body:book
-Search      Search      Books    get:/v1/books response_body:books, post:/v1/books:search body:*
+Search      Search      Books    get:/v1/books, post:/v1/books:search body:*
 GetCopy     Copy        Copy     get:/v1/shelves/{shelf}/copies/{lent}/{genre}
 ReadFile    FileRequest Book     get:/files/{shelf}/{path=**}, get:/files/{shelf}/{path=**}:raw, LINK:/files/{shelf}
 LendBook    BookRequest Book     post:/v1/{name=shelves/*/books/*}:lend body:*, get:/v1/{name=shelves/*/books/*}:peek
@@ -79,7 +79,7 @@ def _message(file: FileDescriptorProto, name: str, fields: list[str]) -> None:
 
 
 def rule(text: str) -> http_pb2.HttpRule:
-    """An HttpRule from `get:/path/{field} body:x response_body:y`; verbs in capitals are `custom` ones."""
+    """An HttpRule from `get:/path/{field} body:x`; verbs in capitals are `custom` ones."""
     pattern, *rest = text.split()
     verb, path = pattern.split(":", 1)
     made = http_pb2.HttpRule(**dict(option.split(":", 1) for option in rest))

@@ -16,13 +16,7 @@ ROOT = Path(a2a_grpc.__file__).parent
 
 PURE_BINDINGS = [
     "bindings.protojson.*",
-    "bindings.http_template",
-    "bindings.http_binding",
-    "bindings.http_rule",
-    "bindings.http_request",
-    "bindings.http_hint",
-    "bindings.http_parameter",
-    "bindings.http_expand",
+    "bindings.http_rule.*",
     "bindings.sse",
     "bindings.v0_3.convert*",
 ]

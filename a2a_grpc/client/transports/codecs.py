@@ -6,8 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
-from ...bindings.http_binding import bindings
-from ...bindings.http_expand import expand
+from ...bindings.http_rule import bindings, expand
 from ...bindings.protojson import dumps, to_dict
 from ...errors import InvalidAgentResponseError, InvalidParamsError, Violation
 from ...methods import Method, methods

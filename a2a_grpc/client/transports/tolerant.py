@@ -5,8 +5,8 @@ from typing import Any, TypeVar, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from ...bindings.http_binding import is_repeated
 from ...bindings.protojson import from_json
+from ...bindings.protojson.fields import is_repeated
 from ...errors import InvalidAgentResponseError, InvalidParamsError
 
 M = TypeVar("M", bound=Message)

@@ -9,7 +9,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from .http_binding import ANY, Binding, Chain, is_repeated, is_well_known
+from ..protojson.fields import is_repeated
+from .binding import ANY, Binding, Chain, fields_within
 
 
 class Call(NamedTuple):
@@ -48,13 +49,13 @@ def _query_and_body(binding: Binding, rest: Message) -> tuple[list[tuple[str, st
 
 def _query(message: Message, without: int = 0, prefix: str = "") -> Iterator[tuple[str, str]]:
     for field, value in message.ListFields():
-        name, held = prefix + field.json_name, field.message_type
+        name = prefix + field.json_name
         if field.number == without:
             continue
-        if is_repeated(field) or held is None or is_well_known(held):
-            yield from ((name, _text(field, item)) for item in (value if is_repeated(field) else [value]))
-        else:
+        if fields_within(field):
             yield from _query(value, prefix=name + ".")
+        else:
+            yield from ((name, _text(field, item)) for item in (value if is_repeated(field) else [value]))
 
 
 def _text(field: FieldDescriptor, value: Any) -> str:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from .http_binding import is_repeated, is_well_known
+from ..protojson.fields import is_repeated
+from .binding import fields_within
 
 ALIASES = {"lastUpdatedAfter": "status_timestamp_after"}
 """Other names that clients send, for requests that have the field."""
@@ -46,7 +47,7 @@ def parameter(request: Descriptor, name: str) -> Parameter | None:
         if field is None:
             return None
         fields.append(field)
-        message = None if is_repeated(field) or is_well_known(field.message_type) else field.message_type
+        message = fields_within(field)
     steps = tuple((f.name, f.json_name) for f in fields)
     path = ".".join(f.json_name for f in fields)
     return Parameter(path, steps, is_repeated(fields[-1]), _may_be_listed(fields[-1]), _reader(fields[-1]))

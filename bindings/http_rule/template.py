@@ -51,11 +51,6 @@ class Template(NamedTuple):
     variables: tuple[Variable, ...]
     verb: str
 
-    @property
-    def shape(self) -> tuple[str, ...]:
-        """What it matches, whatever its variables are called."""
-        return (*self.segments, ":" + self.verb)
-
     def expand(self, values: Mapping[str, str]) -> str:
         """The path that carries these values, by field path. Raises ValueError for a value that does not fit."""
         parts = [quote(s, safe="") for s in self.segments if s != REST]

@@ -10,10 +10,10 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from ..errors import InvalidParamsError, Violation
-from .http_binding import ANY, Binding
-from .http_parameter import LONGEST_NAME, Parameter, parameter
-from .protojson import from_json
+from ...errors import InvalidParamsError, Violation
+from ..protojson import from_json
+from .binding import ANY, Binding
+from .parameter import LONGEST_NAME, Parameter, parameter
 
 BESIDE_BODY = frozenset({"tenant"})
 """Fields that a query may give where the body is the whole message, if neither path nor body gives them."""
@@ -32,11 +32,8 @@ def bind(binding: Binding, variables: Mapping[str, str], query: Query = (), body
     request = binding.method.request
     if body is None and binding.missing:
         raise _empty_body(binding)
-    if not query:
-        if binding.plain and (body is None or binding.body is None):
-            return request(**variables)
-        if binding.body == ANY and not variables:
-            return from_json(request, body)
+    if not query and binding.plain and (body is None or binding.body is None):
+        return request(**variables)
     return from_json(request, _tree(binding, variables, query, body))
 
 
@@ -64,8 +61,8 @@ def _body(binding: Binding, body: Any) -> Any:
 
 
 def _empty_body(binding: Binding) -> InvalidParamsError:
-    names = ", ".join(binding.missing)
-    violations = [Violation(name, "is required") for name in binding.missing]
+    names = ", ".join(field.json_name for field in binding.missing)
+    violations = [Violation(field.name, "is required") for field in binding.missing]
     what = f"a JSON object with {names}" if binding.body == ANY else f"{names} as JSON"
     return InvalidParamsError(violations, f"The body is empty; send {what}")
 

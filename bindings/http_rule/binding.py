@@ -1,21 +1,17 @@
-"""`google.api.http` rules, compiled: every template, variable and body resolved to descriptors once, at start-up.
-
-Nothing is A2A's own here; another annotated service works the same way. Spec sections 5.3 and 11.
-"""
+"""`google.api.http` rules, compiled: every template, variable and body resolved to descriptors once, at start-up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
 
 from google.api import field_behavior_pb2
 from google.api.http_pb2 import HttpRule
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import Message
 
-from ..errors import nearest
-from ..methods import Method
-from .http_template import Template, parse
+from ...errors import nearest
+from ...methods import Method
+from ..protojson.fields import descriptor, is_repeated
+from .template import Template, parse
 
 Chain = tuple[FieldDescriptor, ...]
 """The fields that a dotted name goes through."""
@@ -32,7 +28,6 @@ class Binding:
     template: Template
     fields: tuple[Chain, ...]
     body: FieldDescriptor | str | None
-    response_field: str
 
     @cached_property
     def plain(self) -> bool:
@@ -40,19 +35,15 @@ class Binding:
         return all(len(chain) == 1 and chain[0].type == FieldDescriptor.TYPE_STRING for chain in self.fields)
 
     @cached_property
-    def missing(self) -> tuple[str, ...]:
+    def missing(self) -> tuple[FieldDescriptor, ...]:
         """The REQUIRED fields that only the body can give."""
         bound = {chain[0].name for chain in self.fields}
         taken = [self.body] if isinstance(self.body, FieldDescriptor) else self.request.fields if self.body else []
-        return tuple(f.name for f in taken if is_required(f) and f.name not in bound)
+        return tuple(f for f in taken if _is_required(f) and f.name not in bound)
 
     @property
     def request(self) -> Descriptor:
-        return _descriptor(self.method.request)
-
-    def response(self, message: Message) -> Any:
-        """What is printed of a response: the message, or the one field that `response_body` names."""
-        return getattr(message, self.response_field) if self.response_field else message
+        return descriptor(self.method.request)
 
     def __str__(self) -> str:
         return f"{self.verb} {self.template.text}"
@@ -81,19 +72,18 @@ def _pattern(rule: HttpRule) -> tuple[str, str]:
 
 
 def _binding(method: Method, rule: HttpRule, verb: str, text: str) -> Binding:
-    request, answer = _descriptor(method.request), _descriptor(method.response)
     if not verb:
         raise ValueError("the rule has no HTTP verb: set get, put, post, delete, patch or custom")
     if verb == "GET" and rule.body:
         raise ValueError("GET takes no body")
-    template = parse(text)
     if rule.response_body:
-        _field(answer, rule.response_body, "response_body")
+        raise ValueError("response_body is not served: every answer is the whole response")
+    template, request = parse(text), descriptor(method.request)
     fields = tuple(_chain(request, v.path) for v in template.variables)
     paths = [v.path for v in template.variables]
     if len(set(paths)) < len(paths):
         raise ValueError("a variable appears twice")
-    return Binding(method, verb, template, fields, _body(request, rule.body, paths), rule.response_body)
+    return Binding(method, verb, template, fields, _body(request, rule.body, paths))
 
 
 def _body(request: Descriptor, name: str, paths: list[str]) -> FieldDescriptor | str | None:
@@ -106,17 +96,18 @@ def _body(request: Descriptor, name: str, paths: list[str]) -> FieldDescriptor |
 
 def _chain(message: Descriptor, path: str) -> Chain:
     """The fields of a dotted path: messages, and a single scalar at the end."""
+    what = f"variable {{{path}}}"
     chain: list[FieldDescriptor] = []
     *outer, last = path.split(".")
     for name in outer:
-        chain.append(_field(message, name, f"variable {{{path}}}"))
-        held = chain[-1].message_type
-        if held is None or is_repeated(chain[-1]) or is_well_known(held):
-            raise ValueError(f'variable {{{path}}}: "{name}" is not a single message with fields in its JSON')
+        chain.append(_field(message, name, what))
+        held = fields_within(chain[-1])
+        if held is None:
+            raise ValueError(f'{what}: "{name}" is not a single message with fields in its JSON')
         message = held
-    leaf = _field(message, last, f"variable {{{path}}}")
+    leaf = _field(message, last, what)
     if leaf.message_type is not None or is_repeated(leaf):
-        raise ValueError(f"variable {{{path}}} must be a single scalar, not a message, map or repeated field")
+        raise ValueError(f"{what} must be a single scalar, not a message, map or repeated field")
     return (*chain, leaf)
 
 
@@ -129,20 +120,13 @@ def _field(message: Descriptor, name: str, what: str) -> FieldDescriptor:
     return field
 
 
-def _descriptor(message_type: type[Message]) -> Descriptor:
-    return cast("Descriptor", message_type.DESCRIPTOR)
+def fields_within(field: FieldDescriptor) -> Descriptor | None:
+    """The message type that a dotted name goes on into: not a repeated one, nor one with a JSON form of its own."""
+    held = field.message_type
+    if held is None or is_repeated(field) or held.file.package == "google.protobuf":
+        return None
+    return held
 
 
-def is_repeated(field: FieldDescriptor) -> bool:
-    """A list or a map. Every protobuf knows it by the default; 5 lacks `is_repeated` and 7 lacks `label`."""
-    return isinstance(field.default_value, list)
-
-
-def is_well_known(message: Descriptor | None) -> bool:
-    """Has a JSON form of its own."""
-    return message is not None and message.file.package == "google.protobuf"
-
-
-def is_required(field: FieldDescriptor) -> bool:
-    """Is annotated `(google.api.field_behavior) = REQUIRED`."""
+def _is_required(field: FieldDescriptor) -> bool:
     return field_behavior_pb2.REQUIRED in field.GetOptions().Extensions[field_behavior_pb2.field_behavior]

@@ -1,0 +1,165 @@
+"""Routes: a verb and a path to a rule and its variables, by tables made once at start-up.
+
+A path is one of three things: a `Match` to bind and call; `Allowed`, the verbs that it takes instead (405); or None
+(404), where `hint` tells what was probably meant.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from ...methods import Method
+from .binding import ANY, Binding, bindings
+from .template import ONE, REST, decode
+
+RESERVED = frozenset({"v1", ".well-known"})
+"""First segments that no variable takes: the path of protocol 0.3, and RFC 8615. Only literals match them."""
+
+_OPENNESS = {ONE: 1, REST: 2}  # a literal is 0: the lower, the earlier it is tried
+
+Rules = dict[str, Binding]  # by HTTP verb
+Ends = dict[str, Rules]  # by custom verb; "" is none
+
+
+class Match(NamedTuple):
+    """The rule that serves a request, and its path variables by field path, decoded. Not to be changed."""
+
+    binding: Binding
+    variables: Mapping[str, str]
+
+
+class Allowed(NamedTuple):
+    """The path is known, the HTTP verb is not one of its `verbs` (sorted, as for the header Allow)."""
+
+    verbs: tuple[str, ...]
+
+
+class Path(NamedTuple):
+    """A decoded path, whole and with the custom verb taken off its last segment (`cut` is None without a colon)."""
+
+    whole: list[str]
+    cut: list[str] | None
+    custom: str
+
+    @property
+    def reserved(self) -> bool:
+        return self.whole[0] in RESERVED or (self.cut is not None and self.cut[0] in RESERVED)
+
+
+class _Shape:
+    """The templates that have their literals at the same positions, found by those literals in one lookup."""
+
+    def __init__(self, order: tuple[int, ...]) -> None:
+        literals = [i for i, openness in enumerate(order) if not openness]
+        self.open = order[-1] == _OPENNESS[REST]
+        self.length = len(order) - self.open
+        self.starts_open = order[0] > 0
+        self.key: Any = itemgetter(*literals) if literals else lambda segments: ()
+        self.ends: dict[Any, Ends] = {}
+
+    def takes(self, count: int) -> bool:
+        return count == self.length or (self.open and count > self.length)
+
+    def find(self, path: Path) -> tuple[Ends, str, list[str]] | None:
+        """Only a verb that these templates know is one, and it hides the template without: `x:cancel` is no id."""
+        if path.cut is not None:
+            ends = self.ends.get(self.key(path.cut))
+            if ends and path.custom in ends:
+                return (ends, path.custom, path.cut) if path.cut[-1] else None
+        ends = self.ends.get(self.key(path.whole))
+        return (ends, "", path.whole) if ends and "" in ends else None
+
+
+class Router:
+    """All routes of some RPCs. Literals win over variables, so un-prefixed paths win over `/{tenant}/…`.
+
+    Raises ValueError for a rule that cannot be served, and for two that match the same requests.
+    """
+
+    def __init__(self, methods: Iterable[Method]) -> None:
+        self.bindings = tuple(b for m in methods for b in bindings(m))
+        shapes: dict[tuple[int, ...], _Shape] = {}
+        rules = [_rules(shapes, binding) for binding in self.bindings]
+        for binding, found in zip(self.bindings, rules, strict=True):
+            _serve_action_on_post(binding, found)
+        self._shapes = [shapes[order] for order in sorted(shapes)]
+        self._literal = {
+            binding.template.text: {verb: Match(rule, {}) for verb, rule in found.items()}
+            for binding, found in zip(self.bindings, rules, strict=True)
+            if not any(_order(binding))
+        }
+
+    def match(self, verb: str, raw_path: str) -> Match | Allowed | None:
+        """What serves a request; the verbs that would (405); or None (404). `raw_path` is still percent-encoded.
+
+        Segments are split first and decoded then, so `%2F` stays inside a variable and `%3A` starts no custom verb. An
+        empty segment, or one that is not percent-encoded UTF-8, matches nothing.
+        """
+        found = self._literal.get(raw_path)
+        if found and verb in found:
+            return found[verb]
+        path = split(raw_path)
+        return self._search(verb, path) if path else None
+
+    def unknown_action(self, verb: str, path: Path) -> list[str] | None:
+        """The actions that a verb takes where a path asks for one that there is not; None where it asks for none."""
+        for ends, custom, _ in self._candidates(path):
+            if _asks_for_an_action(path, custom, ends, verb):
+                return sorted(c for c, rules in ends.items() if c and verb in rules)
+        return None
+
+    def _search(self, verb: str, path: Path) -> Match | Allowed | None:
+        allowed: set[str] = set()
+        for ends, custom, segments in self._candidates(path):
+            rules = ends[custom]
+            binding = rules.get(verb) or rules.get(ANY)
+            if binding:
+                return Match(binding, {v.path: v.value(segments) for v in binding.template.variables})
+            if not _asks_for_an_action(path, custom, ends, verb):
+                allowed.update(rules)
+        return Allowed(tuple(sorted(allowed))) if allowed else None
+
+    def _candidates(self, path: Path) -> Iterator[tuple[Ends, str, list[str]]]:
+        reserved, count = path.reserved, len(path.whole)
+        for shape in self._shapes:
+            if shape.takes(count) and not (reserved and shape.starts_open) and (found := shape.find(path)):
+                yield found
+
+
+def split(raw_path: str) -> Path | None:
+    """None for what matches nothing; see `Router.match`."""
+    segments = decode(raw_path) if raw_path[:1] == "/" else None
+    if segments is None or "" in segments:
+        return None
+    if ":" not in raw_path:
+        return Path(segments, None, "")
+    stem, _, custom = raw_path.rpartition("/")[2].rpartition(":")
+    return Path(segments, [*segments[:-1], unquote(stem)] if custom else None, unquote(custom))
+
+
+def _order(binding: Binding) -> tuple[int, ...]:
+    return tuple(_OPENNESS.get(segment, 0) for segment in binding.template.segments)
+
+
+def _rules(shapes: dict[tuple[int, ...], _Shape], binding: Binding) -> Rules:
+    """The rules that match what a binding matches, with it among them."""
+    order, template = _order(binding), binding.template
+    shape = shapes.setdefault(order, _Shape(order))
+    rules = shape.ends.setdefault(shape.key(template.segments), {}).setdefault(template.verb, {})
+    other = rules.setdefault(binding.verb, binding)
+    if other is not binding:
+        raise ValueError(f"{binding.method.path}: {binding} matches the same requests as {other.method.path}: {other}")
+    return rules
+
+
+def _serve_action_on_post(binding: Binding, rules: Rules) -> None:
+    """A custom verb names an action, and clients POST actions: one annotated GET is served on POST as well."""
+    if binding.template.verb and binding.verb == "GET":
+        rules.setdefault("POST", replace(binding, verb="POST", body=ANY))
+
+
+def _asks_for_an_action(path: Path, custom: str, ends: Ends, verb: str) -> bool:
+    """`POST /tasks/x:stop` is an unknown action (404), not the task `x:stop` that only GET may have (405)."""
+    return path.cut is not None and not custom and any(verb in rules for c, rules in ends.items() if c)
