@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .auth import secured
-from .bindings.http import HttpLimits
+from .bindings.http_body import HttpLimits
 from .bindings.http_call import HttpCalls
 from .bindings.http_rule import Router
 from .bindings.jsonrpc import JsonRpcBinding

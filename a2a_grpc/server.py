@@ -21,9 +21,10 @@ from aiohttp import web
 
 from .assembly import Address, Agent, assemble
 from .behaviors import close_threads
+from .bindings.cors import with_cors
 from .bindings.grpc import A2AHandler, Route, add_services, server_options
 from .bindings.http_server import close_http, http_runner
-from .bindings.site import Site, mount_paths, mount_point, with_cors
+from .bindings.site import Site, mount_paths, mount_point
 from .context import CallError
 from .errors import InvalidParamsError, Violation, log
 from .generated.a2a_pb2 import AgentCard

@@ -1,16 +1,14 @@
 """The aiohttp server under the HTTP bindings; what it refuses itself is answered in their error format too."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from ..errors import A2AError, InvalidRequestError, to_status
-from .http import JSON
+from .cors import Handler
+from .http_body import JSON
 from .rest import DEFAULT
-
-Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class _Protocol(RequestHandler):

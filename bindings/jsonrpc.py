@@ -1,9 +1,11 @@
 """The JSON-RPC 2.0 binding: envelope → method → message, and the answer back into an envelope. Spec section 9."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp import web
+from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
 from ..errors import (
@@ -15,12 +17,13 @@ from ..errors import (
     jsonrpc_code,
     quote,
 )
-from ..handlers import Undecodable
 from ..inprocess import unknown_method
 from ..methods import Method
-from .http import JSON, HttpContext, check_size, details_json, is_json, read_body
-from .http_call import HttpCalls
-from .protojson import dumps, from_json, loads
+from .doors import JSONRPC
+from .http_body import JSON, is_json, read_body
+from .http_call import Decoded, HttpCalls
+from .http_context import sent_path
+from .protojson import dumps, from_json, loads, to_dict
 
 OLD_NAMES = {  # method names of 0.3, and what they are called now
     "message/send": "SendMessage",
@@ -65,7 +68,7 @@ class Envelope:
 
     def error(self, status: Status, http_status: int | None = None) -> tuple[int, bytes]:
         code = jsonrpc_code(status)
-        error = {"code": code, "message": status.message, "data": details_json(status)}
+        error = {"code": code, "message": status.message, "data": [to_dict(packed) for packed in status.details]}
         body = b'{"jsonrpc":"2.0","id":' + self._id + b',"error":' + dumps(error) + b"}"
         return HTTP_STATUS.get(code) or (http_status if http_status in TRANSPORT_LIMITS else 200), body
 
@@ -81,25 +84,32 @@ class JsonRpcBinding:
 
     def __init__(self, calls: HttpCalls, methods: Mapping[str, Method]) -> None:
         self._calls, self._methods = calls, methods
+        calls.doors.served.append(JSONRPC)
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         envelope = Envelope()
-        try:
-            name, params = envelope.open(await self._read(request))
-            method = self._methods.get(name)
-            if method is None:
-                raise self._unknown(name)
-            message, context = _message(method, params), HttpContext(request)
-            check_size(message, self._calls.limits)
-        except Exception as error:
-            return self._calls.refusal(envelope, error)
-        return await self._calls.answer(request, method, message, context, envelope)
+        return await self._calls.answer(request, envelope, self._decoded(request, envelope))
 
-    async def _read(self, request: web.BaseRequest) -> Any:
-        content_type = request.headers.get("Content-Type", "")
-        if not is_json(content_type):
-            raise ContentTypeNotSupportedError(f"Content-Type {quote(content_type)} is not supported; send {JSON}")
+    async def _decoded(self, request: web.BaseRequest, envelope: Envelope) -> Decoded:
+        body = await self._body(request)
+        try:
+            name, params = envelope.open(body)
+        except InvalidRequestError as error:
+            raise self._with_hint(error, request, body) from None
+        method = self._methods.get(name)
+        if method is None:
+            raise self._unknown(name)
+        return Decoded(method, partial(_message, method, params), params)
+
+    async def _body(self, request: web.BaseRequest) -> Any:
+        if not is_json(request):
+            given = quote(request.headers["Content-Type"])
+            raise ContentTypeNotSupportedError(f"Content-Type {given} is not supported; send {JSON}")
         return loads(await read_body(request, self._calls.limits))
+
+    def _with_hint(self, error: InvalidRequestError, request: web.BaseRequest, body: Any) -> InvalidRequestError:
+        hint = self._calls.doors.of(body, sent_path(request).rstrip("/"), JSONRPC)
+        return InvalidRequestError(f"{error.message}; {hint}") if hint else error
 
     def _unknown(self, name: str) -> MethodNotFoundError:
         if name in OLD_NAMES:
@@ -107,13 +117,10 @@ class JsonRpcBinding:
         return unknown_method(name, self._methods)
 
 
-def _message(method: Method, params: Any) -> Any:
+def _message(method: Method, params: Any) -> Message:
     if params is not None and not isinstance(params, dict):
-        return Undecodable(InvalidParamsError([Violation("", "params must be an object")]))
-    try:
-        return from_json(method.request, {} if params is None else params)
-    except InvalidParamsError as error:
-        return Undecodable(error)
+        raise InvalidParamsError([Violation("", "params must be an object")])
+    return from_json(method.request, {} if params is None else params)
 
 
 def _not_an_object(value: Any) -> str:

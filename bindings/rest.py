@@ -1,27 +1,19 @@
 """The HTTP+JSON binding: verb and path → method → message by the service's `google.api.http` rules. Spec section 11."""
 
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 from google.rpc.status_pb2 import Status
 
-from ..errors import (
-    A2AError,
-    InvalidParamsError,
-    MediaTypeError,
-    PathNotFoundError,
-    VerbNotAllowedError,
-    code_name,
-    quote,
-)
-from ..errors import (
-    http_status as canonical_status,
-)
-from ..handlers import Undecodable
-from .http import A2A_JSON, JSON, HttpContext, check_size, details_json, is_json, media_type, read_body
-from .http_call import HttpCalls
-from .http_rule import Allowed, Match, Router, bind, hint
-from .protojson import dumps, loads
+from ..errors import MediaTypeError, PathNotFoundError, code_name, quote
+from ..errors import http_status as canonical_status
+from .doors import HTTP_JSON
+from .http_body import A2A_JSON, JSON, is_json, media_type, read_body
+from .http_call import Decoded, HttpCalls, wrong_verb
+from .http_context import sent_path
+from .http_rule import Allowed, Router, bind, hint
+from .protojson import dumps, loads, to_dict
 
 
 class RestForm:
@@ -39,7 +31,7 @@ class RestForm:
             "code": code,
             "status": code_name(status.code),
             "message": status.message,
-            "details": details_json(status),
+            "details": [to_dict(packed) for packed in status.details],
         }
         return code, dumps({"error": error})
 
@@ -63,45 +55,29 @@ class RestBinding:
 
     def __init__(self, calls: HttpCalls, router: Router) -> None:
         self._calls, self._router = calls, router
+        calls.doors.served.append(HTTP_JSON)
 
     async def __call__(self, request: web.BaseRequest, raw_path: str) -> web.StreamResponse:
         answer = form(request.headers.get("Accept", ""))
-        match = self._router.match(request.method, raw_path)
-        if not isinstance(match, Match):
-            return self._unmatched(request, raw_path, match, answer)
-        try:
-            message = await self._message(request, match)
-            check_size(message, self._calls.limits)
-            context = HttpContext(request)
-        except Exception as error:
-            return self._calls.refusal(answer, error)
-        return await self._calls.answer(request, match.binding.method, message, context, answer)
+        return await self._calls.answer(request, answer, self._decoded(request, raw_path))
 
-    async def _message(self, request: web.BaseRequest, match: Match) -> Any:
+    async def _decoded(self, request: web.BaseRequest, raw_path: str) -> Decoded:
+        match = self._router.match(request.method, raw_path)
+        if match is None:
+            meant = hint(self._router, request.method, raw_path)
+            raise PathNotFoundError(f"{PathNotFoundError.text}; {meant}" if meant else None)
+        if isinstance(match, Allowed):
+            raise wrong_verb(request, ", ".join(match.verbs))
+        query = request.query.items() if request.query_string else ()
         body = await self._body(request) if match.binding.body else None
-        try:
-            return bind(match.binding, match.variables, request.query.items() if request.query_string else (), body)
-        except InvalidParamsError as error:
-            return Undecodable(error)
+        belongs = self._calls.doors.of(body, sent_path(request).removesuffix(raw_path), HTTP_JSON)
+        return Decoded(match.binding.method, partial(bind, *match, query, body), body, belongs)
 
     async def _body(self, request: web.BaseRequest) -> Any:
         if not request.body_exists:
             return None
-        content_type = request.headers.get("Content-Type", "")
-        if not is_json(content_type):
-            raise MediaTypeError(f"Content-Type {quote(content_type)} is not supported; send {A2A_JSON}")
+        if not is_json(request):
+            given = quote(request.headers["Content-Type"])
+            raise MediaTypeError(f"Content-Type {given} is not supported; send {A2A_JSON}")
         body = await read_body(request, self._calls.limits)
         return loads(body) if body else None
-
-    def _unmatched(
-        self, request: web.BaseRequest, raw_path: str, match: Allowed | None, answer: RestForm
-    ) -> web.Response:
-        if match is None:
-            meant = hint(self._router, request.method, raw_path)
-            text = PathNotFoundError.text + (f"; {meant}" if meant else "")
-            return self._calls.refusal(answer, PathNotFoundError(text))
-        verbs = ", ".join(match.verbs)
-        error: A2AError = VerbNotAllowedError(f"{request.method[:20]} is not allowed here; use {verbs}")
-        response = self._calls.refusal(answer, error)
-        response.headers["Allow"] = verbs
-        return response

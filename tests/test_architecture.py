@@ -17,6 +17,7 @@ ROOT = Path(a2a_grpc.__file__).parent
 PURE_BINDINGS = [
     "bindings.protojson.*",
     "bindings.http_rule.*",
+    "bindings.json_faults",
     "bindings.sse",
     "bindings.v0_3.convert*",
 ]
@@ -63,7 +64,8 @@ NOT_IMPORTED = {
     "bindings.v0_3.*": ["bindings.v0_3.*", "assembly", "server", "client.*"],
 }
 
-HTTP_BINDINGS = ["event_stream", "http", "http_call", "http_server", "jsonrpc", "rest", "site"]
+HTTP_BINDINGS = ["cors", "event_stream", "forwarded", "http_body", "http_call", "http_context", "http_server"]
+HTTP_BINDINGS += ["jsonrpc", "rest", "site"]
 ONLY_IN = {
     # packages that only the modules named here may import
     "aiohttp": [
@@ -134,7 +136,7 @@ def test_bindings_import_relatively() -> None:
     ("module", "source", "expected"),
     [
         ("bindings.rest", "from ..errors import A2AError", ("errors", True)),
-        ("bindings.rest", "from .http import JSON", ("bindings.http", True)),
+        ("bindings.rest", "from .http_body import JSON", ("bindings.http_body", True)),
         ("bindings.rest", "from .. import errors", ("errors", True)),
         ("bindings.rest", "from .. import Server", ("__init__", True)),
         ("context", "from . import errors", ("errors", True)),

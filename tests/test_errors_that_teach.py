@@ -1,6 +1,7 @@
 """Common mistakes, and what the one who makes them is told, on every binding where they can be made."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -9,11 +10,17 @@ import aiohttp
 import grpc
 import grpc.aio
 import pytest
+from google.rpc.error_details_pb2 import BadRequest
+from hypothesis import given
+from hypothesis import strategies as st
 from lab import SECRET, Lab, card, send
 from wires import All, Outcome
 
-from a2a_grpc import CardError, PortError, Server
+from a2a_grpc import CardError, Mount, PortError, Server
+from a2a_grpc.bindings.json_faults import in_json
+from a2a_grpc.errors import InvalidParamsError, Violation
 from a2a_grpc.generated import a2a_pb2 as pb
+from a2a_grpc.options import BindingName
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 PARSER_WORDS = re.compile(r"Expecting|JSONDecodeError|char \d|Extra data|orjson|codec|position \d")
@@ -148,6 +155,134 @@ async def test_broken_json(body: bytes, http: Http) -> None:
     assert not PARSER_WORDS.search(by_jsonrpc)
     if body:
         assert await http.rest("POST", "/message:send", body) == by_jsonrpc
+
+
+WRONG_DOORS = {
+    (
+        "GET",
+        "/",
+    ): "GET is not allowed here; use POST. This is an A2A agent: its card is GET /.well-known/agent-card.json; "
+    "JSON-RPC is POST /; HTTP+JSON is POST /message:send",
+    ("GET", "/.well-known/agent.json"): "Nothing is served at this path. An agent card of 0.3 would be here; "
+    "the card of this agent is GET /.well-known/agent-card.json",
+    ("GET", "/agent-card.json"): "Nothing is served at this path. The agent card is GET /.well-known/agent-card.json",
+}
+
+
+@pytest.mark.parametrize(("verb", "path"), WRONG_DOORS)
+async def test_a_wrong_door(verb: str, path: str, http: Http) -> None:
+    assert await http.rest(verb, path, b"") == WRONG_DOORS[verb, path]
+
+
+@pytest.mark.parametrize(("only", "doors"), [
+    ("JSONRPC", "JSON-RPC is POST /mine/"),
+    ("HTTP+JSON", "HTTP+JSON is POST /mine/message:send"),
+])  # fmt: skip
+async def test_the_doors_that_are_named_are_open(only: BindingName, doors: str) -> None:
+    async with Server(Mount(Lab(), prefix="/mine"), http_port=0, bindings=[only]) as server:
+        async with aiohttp.ClientSession(server.http_url) as session:
+            text = await Http(session).rest("GET", "/mine/", b"")
+    assert text.endswith(f"its card is GET /mine/.well-known/agent-card.json; {doors}")
+
+
+ENVELOPE = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}}
+
+
+async def test_a_body_of_the_other_binding(http: Http) -> None:
+    assert await http.rpc({"message": MESSAGE}) == (
+        'The member "jsonrpc" must be "2.0"; JSON-RPC is served here, and the body is a request of HTTP+JSON, '
+        "which is POST /message:send"
+    )
+    assert await http.rest("POST", "/message:send", json.dumps(ENVELOPE).encode()) == (
+        "message: is required; HTTP+JSON is served here, and the body is a request of JSON-RPC, which is POST /"
+    )
+    assert "is served here" not in await http.rpc({"message": MESSAGE, "method": "SendMessage"})
+    assert "is served here" not in await http.rest("POST", "/message:send", b'{"method": "SendMessage"}')
+
+
+async def test_a_body_of_a_binding_that_is_not_served() -> None:
+    async with Server(Lab(), http_port=0, bindings=["JSONRPC"]) as server:
+        async with aiohttp.ClientSession(server.http_url) as session:
+            assert (await Http(session).rpc({"message": MESSAGE})).endswith("which is not served by this agent")
+
+
+def without(*fields: str, **instead: Any) -> dict[str, Any]:
+    return {"message": {k: v for k, v in MESSAGE.items() if k not in fields} | instead}
+
+
+MISSPELT: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [  # method, request, violations
+    ("SendMessage", {"mesage": MESSAGE}, [("message", 'is required; did you mean message? the request has "mesage"')]),
+    ("SendMessage", without("messageId", mesageId="m"),
+     [("message.messageId", 'is required; did you mean messageId? the request has "mesageId"')]),
+    ("SendMessage", without("messageId", message_ID="m"),
+     [("message.messageId", 'is required; did you mean messageId? the request has "message_ID"')]),
+    ("SendMessage", without("role", Role="ROLE_USER"), [
+        ("message.role",
+         'is required; one of ROLE_USER, ROLE_AGENT; did you mean role? the request has "Role"')]),
+    ("SendMessage", without("parts", part=[]),
+     [("message.parts", 'must not be empty; give at least one; did you mean parts? the request has "part"')]),
+    ("SendMessage", without("parts", parts=[{"text": "a"}, {"txt": "b", "kind": "text"}]), [
+        ("message.parts[1]",
+         'holds nothing; set one of text, raw, url, data; did you mean text? the request has "txt"')]),
+    ("SendMessage", without("parts", "role", Parts=[], Role="ROLE_USER"), [
+        ("message.role",
+         'is required; one of ROLE_USER, ROLE_AGENT; did you mean role? the request has "Role"'),
+        ("message.parts",
+         'must not be empty; give at least one; did you mean parts? the request has "Parts"')]),
+    # nothing like it, too long to be it, given but empty, and given right beside something like it
+    ("SendMessage", without("messageId", colour="red"), [("message.messageId", "is required")]),
+    ("SendMessage", without("messageId", **{"messageId" * 10: "m"}), [("message.messageId", "is required")]),
+    ("SendMessage", without("messageId", messageId="", mesageId="m"), [("message.messageId", "is required")]),
+    ("SendMessage", without("parts", parts=[]), [("message.parts", "must not be empty; give at least one")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "request_", "violations"), MISSPELT)
+async def test_a_misspelt_field(
+    method: str, request_: dict[str, Any], violations: list[tuple[str, str]], every: All
+) -> None:
+    for wire in every.wires[1:]:
+        fault = (await wire.call(method, request_)).fault
+        assert fault
+        assert fault.violations == violations
+        assert fault.message == "; ".join(f"{field}: {text}" for field, text in violations)
+
+
+async def test_a_misspelt_field_that_is_not_required_is_ignored(every: All) -> None:
+    for wire in every.wires[1:]:
+        assert (await wire.call("SendMessage", without(contxtId="c"))).only
+
+
+async def test_fields_are_named_as_they_are_written(every: All) -> None:
+    """X-ERR-2: JSON names in JSON, names of the .proto file in gRPC."""
+    request = pb.SendMessageRequest(message=pb.Message(role=pb.ROLE_USER, parts=[pb.Part(text="x")]))
+    told = [o.fault.message for o in await every.call("SendMessage", request) if o.fault]
+    assert told == ["message.message_id: is required", *["message.messageId: is required"] * 2]
+
+
+@pytest.mark.parametrize(("field", "expected"), [
+    ("message.message_id", "message.messageId"), ("my_map[\"a_b\"].c_d", "myMap[\"a_b\"].cD"), ("x", "x"), ("", ""),
+])  # fmt: skip
+def test_the_key_of_a_map_is_no_name_of_a_field(field: str, expected: str) -> None:
+    told = in_json(InvalidParamsError([Violation(field, "is wrong")]).status())
+    [detail] = [BadRequest.FromString(packed.value) for packed in told.details if packed.Is(BadRequest.DESCRIPTOR)]
+    assert detail.field_violations[0].field == expected
+
+
+PLACES = st.sampled_from(
+    ["message", "message.parts[0]", "message.parts[9].text", "a.b", "message.metadata.x", "..", ""]
+)
+MEMBERS = st.sampled_from(["message", "parts", "mesage", "txt", "metadata", ""]) | st.text(max_size=3)
+ANY_JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MEMBERS, inner, max_size=4),
+)
+
+
+@given(PLACES | st.text(max_size=5), ANY_JSON)
+def test_no_json_is_too_strange_to_be_told_about(field: str, value: Any) -> None:
+    status = InvalidParamsError([Violation(field, "is wrong")]).status()
+    assert "is wrong" in in_json(status, pb.SendMessageRequest.DESCRIPTOR, value).message
 
 
 async def test_two_contents_in_one_part(every: All) -> None:

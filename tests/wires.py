@@ -52,7 +52,7 @@ class Fault:
     def same(self) -> tuple[Any, ...]:
         reference = re.compile(r"[0-9a-f]{12}")
         metadata = {k: reference.sub("…", v) for k, v in sorted(self.metadata.items())}
-        return self.reason, self.domain, reference.sub("…", self.message), metadata, self.violations
+        return self.reason, self.domain, reference.sub("…", _camel(self.message)), metadata, self.violations
 
 
 @dataclass
