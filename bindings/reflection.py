@@ -5,7 +5,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from google.protobuf import descriptor_pool
+from google.protobuf import descriptor_pool, text_format
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
@@ -66,21 +66,8 @@ def _decoded(data: bytes) -> reflection_pb2.ServerReflectionRequest:
 
 
 def _v1_file() -> FileDescriptorProto:
-    file = FileDescriptorProto()
-    reflection_pb2.DESCRIPTOR.CopyToProto(file)
-    _rename(file)
-    return file
-
-
-def _rename(file: FileDescriptorProto) -> None:
-    file.name, file.package = "grpc/reflection/v1/reflection.proto", "grpc.reflection.v1"
-    for message in file.message_type:
-        for field in (f for f in message.field if f.type_name):
-            field.type_name = _renamed(field.type_name)
-    for service in file.service:
-        for method in service.method:
-            method.input_type, method.output_type = _renamed(method.input_type), _renamed(method.output_type)
-
-
-def _renamed(type_name: str) -> str:
-    return type_name.replace(".grpc.reflection.v1alpha.", ".grpc.reflection.v1.")
+    """The file of v1alpha, with its version changed wherever it is named."""
+    alpha = FileDescriptorProto()
+    reflection_pb2.DESCRIPTOR.CopyToProto(alpha)
+    text = text_format.MessageToString(alpha).replace("v1alpha", "v1").replace("grpc_reflection/", "grpc/reflection/")
+    return text_format.Parse(text, FileDescriptorProto())
