@@ -10,6 +10,7 @@ from google.rpc.error_details_pb2 import BadRequest
 from google.rpc.status_pb2 import Status
 
 from ..errors import LONGEST_QUOTE, detail, nearest, quote
+from .protojson.fields import fields_by_name
 
 MOST_UNKNOWN = 32  # unknown names that are looked at; a hostile object must not cost more than a misspelt one
 
@@ -46,7 +47,7 @@ def _near_miss(request: Descriptor | None, value: Any, path: str) -> str:
         kind, members, missing = _place(request, value, path)
     except (AttributeError, LookupError, TypeError):  # no path in this message, or nothing in this JSON
         return ""
-    known = {name for field in kind.fields for name in (field.name, field.json_name)}
+    known = fields_by_name(kind)
     unknown = list(islice((name for name in members if name not in known and len(name) <= LONGEST_QUOTE), MOST_UNKNOWN))
     for field in missing:
         if near := nearest(field.json_name, unknown):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from ..protojson.fields import is_repeated
+from ..protojson.fields import fields_by_name, is_repeated
 from .binding import fields_within
 
 ALIASES = {"lastUpdatedAfter": "status_timestamp_after"}
@@ -55,9 +55,8 @@ def parameter(request: Descriptor, name: str) -> Parameter | None:
 
 @cache
 def _names(message: Descriptor) -> dict[str, FieldDescriptor]:
-    fields = message.fields_by_name
-    aliases = {alias: fields[name] for alias, name in ALIASES.items() if name in fields}
-    return aliases | {f.json_name: f for f in message.fields} | dict(fields)
+    fields = fields_by_name(message)
+    return {alias: fields[name] for alias, name in ALIASES.items() if name in fields} | fields
 
 
 BOOLS = {"true": True, "1": True, "false": False, "0": False}

@@ -1,6 +1,8 @@
 """What the ProtoJSON codec asks of a descriptor, and the few facts of the wire format that both directions need."""
 
-from typing import cast
+from collections.abc import Callable
+from functools import cache
+from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -37,6 +39,23 @@ def require_form(kind: Descriptor) -> None:
 
 def descriptor(message: Message | type[Message]) -> Descriptor:
     return cast("Descriptor", message.DESCRIPTOR)
+
+
+@cache
+def fields_by_name(kind: Descriptor) -> dict[str, FieldDescriptor]:
+    """In both spellings: that of the .proto file and that of JSON."""
+    return {field.name: field for field in kind.fields} | {field.json_name: field for field in kind.fields}
+
+
+def late(table: dict[str, Any], key: str, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """A function that makes itself when it is first called, and stands in the table from then on: a message type may
+    contain itself."""
+
+    def first(*arguments: Any) -> Any:
+        table[key] = made = make()
+        return made(*arguments)
+
+    return first
 
 
 def is_repeated(field: FieldDescriptor) -> bool:

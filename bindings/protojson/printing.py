@@ -29,8 +29,8 @@ of what to print.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from textwrap import indent
-from threading import RLock
 from typing import Any
 
 from google.protobuf import descriptor_pool
@@ -49,6 +49,7 @@ from .fields import (
     enum_type,
     is_map,
     is_repeated,
+    late,
     message_type,
     read_varint,
     require_form,
@@ -64,18 +65,13 @@ ALWAYS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 """What is printed even when it is empty (spec section 3.1.4), by message type."""
 
-_readers: dict[Descriptor, Reader] = {}
-_unfinished: dict[Descriptor, Reader] = {}  # and finished ones; of use to the holder of the lock only
-_lock = RLock()
-
 
 def to_dict(message: Message) -> dict[str, Any]:
     """The JSON object of a message: lowerCamelCase names, enums by name, whole numbers without a fraction.
 
     Raises InvalidAgentResponseError, with the path, for what JSON cannot say: NaN in a Struct, a time out of range.
     """
-    kind = descriptor(message)
-    read = _readers.get(kind) or _finished(kind)
+    read = _reader(descriptor(message))
     try:
         data = message.SerializeToString()
         return read(data, 0, len(data))  # type: ignore[no-any-return]
@@ -85,19 +81,9 @@ def to_dict(message: Message) -> dict[str, Any]:
         raise InvalidAgentResponseError("The response is nested too deeply") from None
 
 
-def _finished(kind: Descriptor) -> Reader:
-    with _lock:
-        try:
-            return _readers.setdefault(kind, _reader(kind))
-        except TypeError:
-            _unfinished.clear()
-            raise
-
-
+@cache
 def _reader(kind: Descriptor) -> Reader:
-    if kind not in _unfinished:
-        _unfinished[kind] = _SPECIAL.get(kind.full_name) or _compiled(kind)
-    return _unfinished[kind]
+    return _SPECIAL.get(kind.full_name) or _compiled(kind)
 
 
 _READ = """
@@ -187,12 +173,11 @@ def _compiled(kind: Descriptor) -> Reader:
     require_form(kind)
     names: dict[str, Any] = {"keys": {}, "always": ALWAYS.get(kind.full_name), "unpacked": _unpacked}
     names |= {"read_varint": read_varint, "skipped": skipped, "UnprintableError": UnprintableError}
-    exec(_text(kind), names)
-    read: Reader = names["read"]
-    _unfinished[kind] = read  # before its fields are resolved: a type may contain itself
     for field in kind.fields:
         names["keys"] |= {tag(field, wire): field.json_name for wire in _wires(field)}
-        names[f"of_{field.number}"] = _of(field)
+        names[f"of_{field.number}"] = _of(field, names)
+    exec(_text(kind), names)
+    read: Reader = names["read"]
     return read
 
 
@@ -233,12 +218,11 @@ def _wires(field: FieldDescriptor) -> set[int]:
     return {wire_type(field), LENGTH} if is_repeated(field) else {wire_type(field)}
 
 
-def _of(field: FieldDescriptor) -> Any:
+def _of(field: FieldDescriptor, names: dict[str, Any]) -> Any:
     """What the text calls `of_1`, of whatever the wire holds of one value."""
-    if is_map(field):
-        return _map_entry(message_type(field))
     if field.type == FieldDescriptor.TYPE_MESSAGE:
-        return _reader(message_type(field))
+        make = _map_entry if is_map(field) else _reader
+        return late(names, f"of_{field.number}", partial(make, message_type(field)))
     if field.type == FieldDescriptor.TYPE_ENUM:
         return Names({value.number: value.name for value in enum_type(field).values})
     return read_bytes if field.type == FieldDescriptor.TYPE_BYTES else NUMBERS.get(field.type)
@@ -274,7 +258,7 @@ def _any(data: bytes, pos: int, end: int) -> dict[str, Any]:
     members = {"@type": packed.type_url}
     try:
         kind = descriptor_pool.Default().FindMessageTypeByName(packed.type_url.rpartition("/")[2])
-        value = _finished(kind)(packed.value, 0, len(packed.value))
+        value = _reader(kind)(packed.value, 0, len(packed.value))
     except (KeyError, TypeError):
         return {**members, "value": read_bytes(packed.value, 0, len(packed.value))}
     return {**members, "value": value} if kind.full_name in _SPECIAL else {**members, **value}

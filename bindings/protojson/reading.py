@@ -11,9 +11,8 @@ the rules of single values in the encoders that both use.
 """
 
 from collections.abc import Callable
-from functools import cache
-from threading import RLock
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from functools import cache, partial
+from typing import Any, NoReturn, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -24,8 +23,10 @@ from .fields import (
     LENGTH,
     descriptor,
     entry_fields,
+    fields_by_name,
     is_map,
     is_repeated,
+    late,
     require_form,
     tag,
     varint,
@@ -40,9 +41,6 @@ MOST_COLLECTED = 100  # a value with a million faults must not cost more to refu
 
 _VALUE = "google.protobuf.Value"
 _STEPS_TO_VALUE = {_VALUE: 0, "google.protobuf.Struct": -1, "google.protobuf.ListValue": -1}
-_writers: dict[Descriptor, Encoder] = {}
-_unfinished: dict[Descriptor, Encoder] = {}  # and finished ones; of use to the holder of the lock only
-_lock = RLock()
 
 
 def from_json(message_type: type[M], value: Any) -> M:
@@ -51,7 +49,7 @@ def from_json(message_type: type[M], value: Any) -> M:
     Raises InvalidParamsError that names all violations (at most 100) by paths of proto names.
     """
     kind = descriptor(message_type)
-    write = _writers.get(kind) or _finished(kind)
+    write = _writer(kind)
     try:
         return message_type.FromString(write(value))
     except (ValueError, DecodeError, RecursionError):
@@ -67,24 +65,15 @@ def _plain(kind: Descriptor, value: Any) -> Any:
     return plain
 
 
-def _finished(kind: Descriptor) -> Encoder:
-    with _lock:
-        try:
-            return _writers.setdefault(kind, _writer(kind))
-        except TypeError:
-            _unfinished.clear()
-            raise
-
-
+@cache
 def _writer(kind: Descriptor) -> Encoder:
-    if kind not in _unfinished:
-        _unfinished[kind] = SPECIAL.get(kind.full_name) or _compiled(kind)
-    return _unfinished[kind]
+    return SPECIAL.get(kind.full_name) or _compiled(kind)
 
 
 def _compiled(kind: Descriptor) -> Encoder:
     require_form(kind)
-    ways: dict[str, Encoder] = {}
+    ways: dict[str, Encoder] = {field.name: _refuse for field in kind.fields}
+    ways |= {field.json_name: late(ways, field.json_name, partial(_way, field)) for field in kind.fields}
     oneofs = [{field.json_name for field in oneof.fields} for oneof in kind.oneofs if len(oneof.fields) > 1]
 
     def write(value: Any) -> bytes:
@@ -99,9 +88,6 @@ def _compiled(kind: Descriptor) -> Encoder:
                 raise RefusedError
         return b"".join(out)
 
-    _unfinished[kind] = write  # before its fields: a type may contain itself
-    ways.update({field.name: _refuse for field in kind.fields})
-    ways.update({field.json_name: _way(field) for field in kind.fields})
     return write
 
 
@@ -160,17 +146,6 @@ def _map_key(field: FieldDescriptor) -> Callable[[str], Any]:
     return lambda key: {"true": True, "false": False}.get(key, key)
 
 
-class _Type(NamedTuple):
-    fields: dict[str, FieldDescriptor]
-    oneofs: tuple[tuple[str, ...], ...]
-
-
-@cache
-def _type(kind: Descriptor) -> _Type:
-    fields = {field.name: field for field in kind.fields} | {field.json_name: field for field in kind.fields}
-    return _Type(fields, tuple(tuple(field.json_name for field in oneof.fields) for oneof in kind.oneofs))
-
-
 class _Care:
     """Goes through a value, giving its plain form and collecting what is wrong with it."""
 
@@ -189,15 +164,15 @@ class _Care:
             return self.fault(path, f"read {shown(value)}; send an object")
         plain: dict[str, Any] = {}
         for key, item in value.items():
-            field = _type(kind).fields.get(key)
+            field = fields_by_name(kind).get(key)
             if field is None or (item is None and not _takes_null(field)):
                 continue
             at = f"{path}.{field.name}" if path else field.name
             if field.json_name in plain:
                 self.fault(at, f"{field.json_name} and {field.name} are both given; send one of them")
             plain[field.json_name] = self.field(field, item, at, level + 1)
-        for names in _type(kind).oneofs:
-            self.oneof([name for name in names if name in plain], path)
+        for oneof in kind.oneofs:
+            self.oneof([field.json_name for field in oneof.fields if field.json_name in plain], path)
         return plain
 
     def oneof(self, given: list[str], path: str) -> None:
