@@ -1,5 +1,6 @@
 """Agent2Agent (A2A) agents as gRPC servicers: one servicer, three bindings, one process."""
 
+from .aiohttp_mount import mount
 from .auth import AnyOf, ApiKey, Basic, Bearer
 from .caller import Caller
 from .card import CardError
@@ -21,9 +22,11 @@ from .errors import (
     VersionNotSupportedError,
     Violation,
 )
-from .options import TLS, Mount, Options
+from .mounts import Mount
+from .options import TLS, Options
 from .ports import PortError
-from .server import Server, mount, run, serve
+from .running import run, serve
+from .server import Server
 from .tasks import AgentServicer, Turn, agent
 
 __version__ = "0.1.0"

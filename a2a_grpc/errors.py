@@ -7,7 +7,7 @@ code, except for the few that the HTTP layer itself raises, which carry `http_st
 import difflib
 import logging
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -186,15 +186,14 @@ class UnavailableError(A2AError):
     text = "The server is shutting down"
 
 
-def _rows(kind: type[A2AError]) -> Iterable[type[A2AError]]:
+def _rows(kind: type[A2AError]) -> Iterator[type[A2AError]]:
     for sub in kind.__subclasses__():
         yield sub
         yield from _rows(sub)
 
 
-_JSONRPC_OF_REASON = {"INTERNAL_ERROR": -32603}
-for _row in _rows(A2AError):
-    _JSONRPC_OF_REASON.setdefault(_row.reason, _row.jsonrpc_code)
+_ROWS: list[type[A2AError]] = [A2AError, *_rows(A2AError)]
+_JSONRPC_OF_REASON = {row.reason: row.jsonrpc_code for row in _ROWS}
 
 _JSONRPC_OF_CODE = {
     code_pb2.INVALID_ARGUMENT: -32602,
@@ -275,9 +274,8 @@ def detail(given: Status, kind: type[M]) -> M | None:
 
 def jsonrpc_code(given: Status) -> int:
     info = error_info(given)
-    if info and info.domain == DOMAIN and info.reason in _JSONRPC_OF_REASON:
-        return _JSONRPC_OF_REASON[info.reason]
-    return _JSONRPC_OF_CODE.get(given.code, -32603)
+    own = _JSONRPC_OF_REASON.get(info.reason) if info and info.domain == DOMAIN else None
+    return own or _JSONRPC_OF_CODE.get(given.code, A2AError.jsonrpc_code)
 
 
 def http_status(code: int) -> int:
@@ -294,6 +292,12 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     wanted = name.lower().replace("_", "")[:LONGEST_QUOTE]
     close = difflib.get_close_matches(wanted, folded, 1, 0.6)
     return folded[close[0]] if close else None
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str) -> str:
+    """The nearest right name as a question; `otherwise` where none is near."""
+    near = nearest(name, names)
+    return f"did you mean {near}?" if near else otherwise
 
 
 def quote(value: object) -> str:

@@ -1,30 +1,24 @@
 """Servicer → handlers: each RPC's method, wrapped once with the duties that the protocol puts on every agent.
 
-The duties come in this order: version, required extensions, capabilities, validation (authentication is an
+The duties come in this order: version, required extensions, capabilities, validation, media types (authentication is an
 interceptor's and comes before them). A request that did not decode travels here as `Undecodable` and is refused where
 validation stands, so that wrong credentials are always told first.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Set
+from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from .behaviors import RpcHandler, streamed, unary
-from .card import CAPABILITY, REFUSAL, declared_extensions, offers, required_extensions
+from .card import CAPABILITY, REFUSAL, extensions, offers
 from .context import CallContext, Metadatum
-from .errors import (
-    A2AError,
-    InvalidParamsError,
-    PushNotificationNotSupportedError,
-    Violation,
-    quote,
-)
+from .errors import A2AError, InvalidParamsError, PushNotificationNotSupportedError, Violation, quote
 from .generated.a2a_pb2 import AgentCard
 from .generated.a2a_pb2_grpc import A2AServiceServicer
+from .input_modes import InputModes
 from .methods import Method, methods
 from .service_parameters import (
     EXTENSIONS,
@@ -63,23 +57,23 @@ def decoder(message_type: type[Message]) -> Callable[[bytes], Any]:
     return decode
 
 
-@dataclass(frozen=True)
-class Duties:
-    """What an agent's card and its server's options ask of every call. `tenants` None accepts any tenant."""
-
-    card: AgentCard
-    version_policy: VersionPolicy = "infer"
-    tenants: Set[str] | None = None
-
-
-def implemented(servicer: Any, service: Mapping[str, Method] | None = None) -> set[str]:
+def implemented(servicer: Any) -> set[str]:
     """The RPCs that a servicer has a method of its own for."""
-    return {name for name in service or methods() if _overrides(servicer, name)}
+    return {name for name in methods() if _overrides(servicer, name)}
 
 
-def handlers(servicer: Any, duties: Duties) -> dict[str, RpcHandler]:
-    """The handlers of a servicer by gRPC path."""
-    return {m.path: _handler(m, getattr(servicer, m.name), _checks(m, duties)) for m in methods().values()}
+def handlers(
+    servicer: Any, card: AgentCard, version_policy: VersionPolicy = "infer", tenants: Set[str] | None = None
+) -> dict[str, RpcHandler]:
+    """The handlers of a servicer by gRPC path, with what its card asks of every call. `tenants` None accepts any.
+
+    A servicer with a true attribute `check_input_modes` gets no parts of media types that the card does not declare.
+    """
+    modes = InputModes(card) if getattr(servicer, "check_input_modes", False) else None
+    return {
+        m.path: _handler(m, getattr(servicer, m.name), _checks(m, card, modes, version_policy, tenants))
+        for m in methods().values()
+    }
 
 
 def _overrides(servicer: Any, name: str) -> bool:
@@ -112,14 +106,17 @@ def _dutiful_stream(behavior: Callable[..., Any], check: Check) -> Callable[...,
     return call
 
 
-def _checks(method: Method, duties: Duties) -> Check:
+def _checks(
+    method: Method, card: AgentCard, modes: InputModes | None, policy: VersionPolicy, tenants: Set[str] | None
+) -> Check:
     """The duties of one RPC, as one function that raises the first error."""
-    check_extensions = _extension_check(method, duties.card)
-    check_capability = _capability_check(method, duties.card)
+    check_extensions = _extension_check(method, card)
+    check_capability = _capability_check(method, card)
+    check_modes = modes.check if modes and _carries(method, "message") else None
     validate = validator(method.request)
 
     def check(request: Any, context: CallContext) -> None:
-        check_version(context.parameter(VERSION), context.version, duties.version_policy)
+        check_version(context.parameter(VERSION), context.version, policy)
         if check_extensions:
             check_extensions(request, context)
         if check_capability:
@@ -128,16 +125,22 @@ def _checks(method: Method, duties: Duties) -> Check:
             raise request.error
         if violations := validate(request):
             raise InvalidParamsError(violations)
-        if duties.tenants is not None and request.tenant not in duties.tenants:
+        if tenants is not None and request.tenant not in tenants:
             raise InvalidParamsError([Violation("tenant", f"{quote(request.tenant)} is not a tenant of this agent")])
+        if check_modes:
+            check_modes(request.message)
 
     return check
 
 
+def _carries(method: Method, field: str) -> bool:
+    return field in method.request.DESCRIPTOR.fields_by_name
+
+
 def _extension_check(method: Method, card: AgentCard) -> Check | None:
-    declared = declared_extensions(card)
-    required = () if method.name in OPEN_TO_ALL else required_extensions(card)
-    carries_message = "message" in method.request.DESCRIPTOR.fields_by_name
+    declared = extensions(card)
+    required = [] if method.name in OPEN_TO_ALL else [uri for uri, needed in declared.items() if needed]
+    carries_message = _carries(method, "message")
 
     def check(request: Any, context: CallContext) -> None:
         requested = requested_extensions(context.parameter(*EXTENSIONS))
@@ -149,16 +152,16 @@ def _extension_check(method: Method, card: AgentCard) -> Check | None:
     return check if declared else None
 
 
-def _activate(context: CallContext, extensions: tuple[str, ...]) -> None:
-    context.extensions = extensions
-    if extensions:
-        context.echo = (Metadatum(EXTENSIONS[0], ", ".join(extensions)),)
+def _activate(context: CallContext, uris: tuple[str, ...]) -> None:
+    context.extensions = uris
+    if uris:
+        context.echo = (Metadatum(EXTENSIONS[0], ", ".join(uris)),)
 
 
 def _capability_check(method: Method, card: AgentCard) -> Callable[[Any], None] | None:
     if not offers(card, method.name):
         return _refusing(CAPABILITY[method.name], method.name)
-    if "configuration" in method.request.DESCRIPTOR.fields_by_name and not card.capabilities.push_notifications:
+    if _carries(method, "configuration") and not card.capabilities.push_notifications:
         return _refuse_inline_push
     return None
 

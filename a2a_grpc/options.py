@@ -3,20 +3,18 @@
 import ipaddress
 import re
 import ssl
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import grpc
 import grpc.aio
 
-from .errors import nearest
-from .generated.a2a_pb2 import AgentCard
+from .option_rules import Rule, check, is_list
 from .service_parameters import VersionPolicy
 
 BindingName = Literal["GRPC", "JSONRPC", "HTTP+JSON"]
-_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
 @dataclass(frozen=True)
@@ -40,20 +38,6 @@ class TLS:
             context.load_verify_locations(self.client_ca)
             context.verify_mode = ssl.CERT_REQUIRED
         return context
-
-
-@dataclass(frozen=True)
-class Mount:
-    """An agent and where it stands: `prefix` is its path on HTTP ("/glossary"), `tenant` tells it apart on gRPC."""
-
-    servicer: Any
-    card: AgentCard | None = None
-    prefix: str = ""
-    tenant: str = ""
-
-    def __post_init__(self) -> None:
-        if not _PREFIX.fullmatch(self.prefix):
-            raise ValueError(f'prefix "{self.prefix}" must be empty or like "/name", without a slash at its end')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +68,7 @@ class Options:
     cors: Sequence[str] = ()  # origins of browsers that may call the HTTP bindings; "*" for any
 
     def __post_init__(self) -> None:
-        for names, is_right, rule in _RULES:
-            for name in names:
-                if not is_right(getattr(self, name)):
-                    raise ValueError(f"{name} {rule}, not {getattr(self, name)!r}")
+        check(self, _RULES)
         if not self.grpc_served and not self.http_bindings:
             raise ValueError(f"nothing is served: no port is given for any of the bindings {', '.join(self.bindings)}")
 
@@ -109,36 +90,34 @@ class Options:
         return [ipaddress.ip_network(network) for network in self.trusted_proxies]
 
 
-def _known(bindings: Sequence[str]) -> bool:
-    return bool(bindings) and len({*bindings} & {*get_args(BindingName)}) == len(bindings)
+def _bindings(given: Collection[str]) -> bool:
+    return bool(given) and len({*given} & {*get_args(BindingName)}) == len(given)
 
 
-def _networks(given: Sequence[str]) -> bool:
+def _networks(given: Collection[str]) -> bool:
     try:
         return all(ipaddress.ip_network(network) for network in given)
     except ValueError:
         return False
 
 
-_RULES: Sequence[tuple[Sequence[str], Callable[[Any], object], str]] = (
-    (("bindings", "trusted_proxies", "tenants", "cors"), lambda v: not isinstance(v, str), "must be a list"),
-    (("bindings",), _known, f"must be some of {', '.join(get_args(BindingName))}, each once"),
-    (("host",), bool, 'must be an address or a name; "0.0.0.0" is every address'),
-    (("http_port", "grpc_port"), lambda v: v is None or 0 <= v <= 65535, "must be None or from 0 to 65535"),
-    (("keepalive", "read_timeout", "write_timeout", "max_message_size"), lambda v: v > 0, "must be more than 0"),
-    (("shutdown_deadline",), lambda v: v >= 0, "must be 0 or more"),
-    (("public_url",), lambda v: not v or re.match("https?://[^/]", v), "must be an absolute http or https URL"),
-    (("trusted_proxies",), _networks, 'must be networks, such as "10.0.0.0/8"'),
-    (("version_policy",), get_args(VersionPolicy).__contains__, f"must be one of {', '.join(get_args(VersionPolicy))}"),
+def _interceptors(given: Collection[object]) -> bool:
+    return is_list(given) and all(isinstance(one, grpc.aio.ServerInterceptor) for one in given)
+
+
+_POSITIVE = ("keepalive", "read_timeout", "write_timeout", "max_message_size")
+_RULES = (
+    Rule(("bindings", "trusted_proxies", "cors"), is_list, "a list"),
+    Rule(("tenants",), lambda v: v is None or is_list(v), "None or a list"),
+    Rule(("bindings",), _bindings, f"some of {', '.join(get_args(BindingName))}, each once"),
+    Rule(("interceptors",), _interceptors, "a list of instances of grpc.aio.ServerInterceptor, as in [Bearer(known)]"),
+    Rule(("host",), lambda v: v and isinstance(v, str), 'an address or a name; "0.0.0.0" is every address'),
+    Rule(("http_port", "grpc_port"), lambda v: v is None or 0 <= v <= 65535, "None or a number from 0 to 65535"),
+    Rule(_POSITIVE, lambda v: v > 0, "a number above 0"),
+    Rule(("max_connection_age",), lambda v: v is None or v > 0, "None or a number above 0"),
+    Rule(("shutdown_deadline",), lambda v: v >= 0, "a number, 0 or more"),
+    Rule(("public_url",), lambda v: not v or re.match("https?://[^/]", v), "an absolute http or https URL"),
+    Rule(("tls",), lambda v: v is None or isinstance(v, TLS), "a TLS(certificate, key)"),
+    Rule(("trusted_proxies",), _networks, 'networks, such as "10.0.0.0/8"'),
+    Rule(("version_policy",), get_args(VersionPolicy).__contains__, f"one of {', '.join(get_args(VersionPolicy))}"),
 )
-
-
-def options(given: Mapping[str, Any]) -> Options:
-    """Options from keyword arguments; TypeError names the nearest right name."""
-    names = [f.name for f in fields(Options)]
-    for name in given:
-        if name not in names:
-            near = nearest(name, names)
-            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
-            raise TypeError(f"unknown option {name}; {advice}")
-    return Options(**given)

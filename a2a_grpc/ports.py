@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+EVERY_ADDRESS = ("0.0.0.0", "::")
 _SKIPPED = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # an address family that this machine does not have
 _LISTENING = "0A"
 _TRIES = 16  # at a port that is free on all addresses of a name
@@ -44,6 +45,17 @@ def close_all(sockets: Iterable[socket.socket]) -> None:
 
 def shown(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def callable_address(host: str, port: int) -> str:
+    """host:port as clients can call it: every address is called by this machine's name, if that resolves."""
+    if host not in EVERY_ADDRESS:
+        return shown(host, port)
+    try:
+        socket.getaddrinfo(socket.gethostname(), port)
+        return f"{socket.gethostname()}:{port}"
+    except OSError:
+        return f"127.0.0.1:{port}"
 
 
 def _listen_all(found: Iterable[tuple[int, str]], host: str, port: int, what: str) -> list[socket.socket]:

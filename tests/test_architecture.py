@@ -22,7 +22,8 @@ PURE_BINDINGS = [
     "bindings.v0_3.convert*",
 ]
 FACTS = ["generated.*", "errors", "methods"]
-PURE = [*FACTS, "caller", "validation", "service_parameters", "card", "encoded", *PURE_BINDINGS]
+PURE = [*FACTS, "caller", "validation", "service_parameters", "option_rules", "card", "card_check"]
+PURE += ["card_document", "challenge", "input_modes", "encoded", *PURE_BINDINGS]
 CALL = ["context", "behaviors", "handlers", "inherited", "inprocess"]
 
 MAY_IMPORT = {
@@ -37,16 +38,25 @@ MAY_IMPORT = {
     "service_parameters": ["errors"],
     **{name: [*FACTS, *PURE_BINDINGS] for name in PURE_BINDINGS},
     "encoded": [*FACTS, *PURE_BINDINGS],
-    "card": PURE,
+    "card": FACTS,
+    "card_check": [*FACTS, "card", "validation"],
+    "card_document": [*FACTS, *PURE_BINDINGS, "card", "card_check"],
+    "challenge": FACTS,
+    "input_modes": FACTS,
     "context": ["errors"],
     "behaviors": ["context"],
     "handlers": [*PURE, "context", "behaviors"],
     "inprocess": [*PURE, "context", "behaviors", "inherited"],
-    "options": ["errors", "generated.*", "service_parameters"],
+    "options": ["errors", "generated.*", "service_parameters", "option_rules"],
+    "option_rules": ["errors"],
     "bindings.*": [*PURE, *CALL, "bindings.*"],
-    "assembly": [*PURE, *CALL, "bindings.*", "options", "auth.*"],
+    "mounts": [*FACTS, "handlers", "options"],
+    "assembly": [*PURE, *CALL, "bindings.*", "options", "auth.*", "mounts"],
+    "aiohttp_mount": ["generated.*", "bindings.*", "option_rules", "options", "mounts", "assembly"],
     "auth.*": [*PURE, "context", "auth.*"],
-    "server": [*PURE, *CALL, "bindings.*", "options", "ports", "assembly"],
+    "in_flight": ["inprocess"],
+    "server": [*PURE, *CALL, "bindings.*", "options", "ports", "mounts", "assembly", "in_flight"],
+    "running": ["errors", "generated.*", "behaviors", "options", "ports", "server"],
     "__init__": ["*"],
     "tasks.*": [*PURE, "context", "inherited", "tasks.*"],
     "client.*": [*PURE, "inherited", "client.*"],
@@ -71,6 +81,7 @@ ONLY_IN = {
     "aiohttp": [
         *(f"bindings.{name}" for name in HTTP_BINDINGS),
         "bindings.v0_3.*",
+        "aiohttp_mount",
         "server",
         "client.*",
         "tasks.push*",

@@ -37,6 +37,8 @@ class Agent(Joker): ...
 class Cardless(a2a_pb2_grpc.A2AServiceServicer):
     async def SendMessage(self, request, context): ...
 class Empty(a2a_pb2_grpc.A2AServiceServicer): ...
+class Misspelt:
+    async def SendMesage(self, request, context): ...
 class Poor(Joker):
     card = a2a_pb2.AgentCard(name="Poor")
 class Greedy(Joker):
@@ -80,24 +82,22 @@ def serve(*arguments: str) -> Result:
         ("agents.py:Agent", 2, '"agents.py" is a file; write the name of its module: agents'),
         ("./app/agents.py:Agent", 2, "the name of its module: app.agents"),
         ("agent:Agent", 2, "there is no module agent; did you mean agents?"),
-        ("weather.service:Agent", 2, "there is no module weather.service (looked in "),
+        ("weather.service:Agent", 2, "there is no module weather.service; looked in "),
         ("agents:Agnet", 2, "agents has no attribute Agnet; did you mean Agent?"),
         ("agents:Zoo", 2, "agents has no attribute Zoo; its servicers are Joker, Agent, Cardless, "),
-        ("json:Zoo", 2, "json has no attribute Zoo\n"),
+        ("json:Zoo", 2, "json has no attribute Zoo; it has no servicer\n"),
         (
             "agents:number",
             2,
-            "agents:number gives an object of type int, which has none of the methods of an A2A servicer",
+            "agents:number: int has no method of A2AService, such as SendMessage; derive from a2a_pb2",
         ),
-        ("agents:nothing", 2, "agents:nothing gives None, which has none of the methods"),
-        ("agents:Empty", 2, "agents:Empty gives an object of type Empty, which has none of the methods"),
+        ("agents:nothing", 2, "agents:nothing: NoneType has no method of A2AService, such as SendMessage"),
+        ("agents:Empty", 2, "agents:Empty: Empty has no method of A2AService, such as SendMessage"),
+        ("agents:Misspelt", 2, "such as SendMessage; did you mean SendMessage?"),
         ("agents:later", 2, "agents:later is a coroutine function; a factory must be a plain one"),
         ("agents:Greedy", 2, "agents:Greedy needs arguments; name a function that takes none and returns the servicer"),
-        (
-            "agents:Cardless",
-            2,
-            "agents:Cardless has no card: give it an attribute `card`, an a2a_pb2.AgentCard, or say --card",
-        ),
+        ("agents:Cardless", 2, "agents:Cardless: Cardless needs a card: give it an attribute `card`, an a2a_pb2.Ag"),
+        ("agents:Cardless", 2, "or pass one (--card FILE on the command line)"),
         ("agents:Broken", 1, "agents:Broken failed: KeyError: 'gpt' ("),
         ("agents:Poor", 1, "description: "),
     ],

@@ -167,7 +167,8 @@ import asyncio, logging, os, sys, time
 sys.path.insert(0, "tests")
 from lab import artifact, card
 from a2a_grpc.generated.a2a_pb2_grpc import A2AServiceServicer
-from a2a_grpc.server import Server, run_server
+from a2a_grpc import Server
+from a2a_grpc.running import run_server
 
 class Stuck(A2AServiceServicer):
     card = card()

@@ -20,10 +20,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from lab import Lab, artifact, card, reply, send
 from wires import BINDINGS, wire
 
-from a2a_grpc import AgentServicer, CardError, Mount, PortError, Server, mount, ports, run, serve
+from a2a_grpc import AgentServicer, Bearer, CardError, Mount, PortError, Server, mount, ports, run, serve
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.generated.a2a_pb2_grpc import A2AServiceServicer, A2AServiceStub
-from a2a_grpc.server import importing
+from a2a_grpc.running import importing
 
 SERVED = pb.AgentCard.FromString(card().SerializeToString())
 
@@ -244,13 +244,21 @@ async def test_every_address_of_both_families() -> None:
         ({"htp_port": 1}, TypeError, "unknown option htp_port; did you mean http_port?"),
         ({"grpcport": 1}, TypeError, "did you mean grpc_port?"),
         ({"zzz": 1}, TypeError, "there are host, http_port,"),
-        ({"http_port": 70000}, ValueError, "http_port must be None or from 0 to 65535, not 70000"),
+        ({"http_port": 70000}, ValueError, "http_port must be None or a number from 0 to 65535, not 70000"),
+        ({"http_port": "8001"}, ValueError, "http_port must be None or a number from 0 to 65535, not '8001'"),
         ({"bindings": "GRPC"}, ValueError, "bindings must be a list, not 'GRPC'"),
         ({"bindings": ["GRPC", "REST"]}, ValueError, "bindings must be some of GRPC, JSONRPC, HTTP+JSON"),
         ({"bindings": ["GRPC", "GRPC"]}, ValueError, "each once"),
         ({"bindings": []}, ValueError, "bindings must be some of"),
         ({"cors": "*"}, ValueError, "cors must be a list"),
-        ({"keepalive": 0}, ValueError, "keepalive must be more than 0"),
+        ({"tenants": "acme"}, ValueError, "tenants must be None or a list, not 'acme'"),
+        ({"keepalive": 0}, ValueError, "keepalive must be a number above 0, not 0"),
+        ({"keepalive": "15"}, ValueError, "keepalive must be a number above 0, not '15'"),
+        ({"shutdown_deadline": None}, ValueError, "shutdown_deadline must be a number, 0 or more, not None"),
+        ({"max_connection_age": 0}, ValueError, "max_connection_age must be None or a number above 0, not 0"),
+        ({"tls": ("cert.pem", "key.pem")}, ValueError, "tls must be a TLS(certificate, key), not ('cert.pem'"),
+        ({"interceptors": Bearer({}.get)}, ValueError, "ServerInterceptor, as in [Bearer(known)], not <a2a_grpc.auth"),
+        ({"interceptors": [Bearer]}, ValueError, "as in [Bearer(known)], not [<class 'a2a_grpc.auth.Bearer'>]"),
         ({"public_url": "agent.example.com"}, ValueError, "public_url must be an absolute"),
         ({"trusted_proxies": ["proxy"]}, ValueError, "trusted_proxies must be networks"),
         ({"version_policy": "lax"}, ValueError, "version_policy must be one of infer, strict"),
@@ -276,11 +284,11 @@ async def test_an_invalid_card_is_refused_with_all_that_it_lacks_and_nothing_sta
 
 
 def test_a_servicer_without_a_card_is_refused() -> None:
-    async def start() -> None:
-        await Server(A2AServiceServicer(), http_port=0, grpc_port=0).start()
+    class Cardless(A2AServiceServicer):
+        async def SendMessage(self, request: Any, context: Any) -> None: ...
 
-    with pytest.raises(TypeError, match="A2AServiceServicer needs a card"):
-        asyncio.run(start())
+    with pytest.raises(TypeError, match="Cardless needs a card: give it an attribute `card`"):
+        Server(Cardless())
 
 
 # Bindings and addresses in the card

@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 
 from .. import TLS, CardError, Mount, PortError, Server, __version__
-from ..generated.a2a_pb2 import AgentCard
-from ..server import run_server
+from ..running import run_server
 from .announcement import announcement
 from .loading import FAULT, CommandError, load_card, load_servicer
 from .reload import watch
@@ -93,37 +92,30 @@ def serve(
     if reload:
         watch([argument for argument in sys.argv[1:] if argument != "--reload"], Path.cwd())
         return
-    given = {
-        "host": host,
-        "http_port": http_port,
-        "grpc_port": grpc_port,
-        "public_url": public_url,
-        "public_grpc": public_grpc,
-        "version_policy": version_policy.value,
-        "reflection": not no_reflection,
-        "cors": cors or (),
-    }
     logging.basicConfig(format="%(levelname)s: %(message)s")
     with _told_errors():
-        tls = _tls(tls_cert, tls_key, tls_client_ca)
-        run_server(_server(target, card, prefix, tenant, given | {"tls": tls}), _announce)
+        given = {
+            "host": host,
+            "http_port": http_port,
+            "grpc_port": grpc_port,
+            "public_url": public_url,
+            "public_grpc": public_grpc,
+            "tls": _tls(tls_cert, tls_key, tls_client_ca),
+            "version_policy": version_policy.value,
+            "reflection": not no_reflection,
+            "cors": cors or (),
+        }
+        run_server(_server(target, card, prefix, tenant, given), _announce)
 
 
 def _server(target: str, card: Path | None, prefix: str, tenant: str, given: dict[str, Any]) -> Server:
-    servicer = load_servicer(target)
+    servicer, shown = load_servicer(target), load_card(card) if card else None
     try:
-        return Server(Mount(servicer, _card(servicer, card, target), prefix, tenant), **given)
+        return Server(Mount(servicer, shown, prefix, tenant), **given)
+    except TypeError as error:
+        raise CommandError(f"{target}: {error}") from None
     except ValueError as error:
         raise CommandError(str(error)) from None
-
-
-def _card(servicer: Any, file: Path | None, target: str) -> AgentCard:
-    card = load_card(file) if file else getattr(servicer, "card", None)
-    if not isinstance(card, AgentCard):
-        raise CommandError(
-            f"{target} has no card: give it an attribute `card`, an a2a_pb2.AgentCard, or say --card FILE"
-        )
-    return card
 
 
 def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> TLS | None:
@@ -150,12 +142,6 @@ def _told_errors() -> Iterator[None]:
     """One message on stderr and an exit code, where nothing can be served."""
     try:
         yield
-    except CommandError as error:
-        raise _told(error, error.exit_code) from None
-    except (CardError, PortError) as error:
-        raise _told(error, FAULT) from None
-
-
-def _told(error: Exception, exit_code: int) -> typer.Exit:
-    typer.echo(f"a2a-grpc: {error}", err=True)
-    return typer.Exit(exit_code)
+    except (CommandError, CardError, PortError) as error:
+        typer.echo(f"a2a-grpc: {error}", err=True)
+        raise typer.Exit(error.exit_code if isinstance(error, CommandError) else FAULT) from None

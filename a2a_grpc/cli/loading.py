@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..bindings.protojson import from_json, loads
-from ..errors import A2AError, InvalidParamsError, nearest
+from ..errors import A2AError, InvalidParamsError, did_you_mean
 from ..generated.a2a_pb2 import AgentCard
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
 from ..handlers import implemented
-from ..server import importing
+from ..running import importing
 
 USAGE = 2  # the command line names something that is not there
 FAULT = 1  # the agent, its card or this machine is at fault
@@ -36,8 +36,9 @@ def load_servicer(target: str) -> Any:
     module_name, _, name = target.partition(":")
     if not module_name or not name:
         raise CommandError(f'"{target}" is not module:attribute; write for example agent:Agent')
-    _make_importable(os.getcwd())
-    return _served(_made(_attribute(_module(module_name), name), target), target)
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return _made(_attribute(_module(module_name), name), target)
 
 
 def load_card(path: Path) -> AgentCard:
@@ -49,11 +50,6 @@ def load_card(path: Path) -> AgentCard:
         raise CommandError(f"{path} is not an agent card:{lines}", FAULT) from None
     except A2AError as error:
         raise CommandError(f"{path} is not an agent card: {error.message}", FAULT) from None
-
-
-def _make_importable(directory: str) -> None:
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
 
 
 def _module(name: str) -> Any:
@@ -75,42 +71,30 @@ def _not_found(name: str, error: ModuleNotFoundError) -> CommandError:
     missing = error.name or name
     if name != missing and not name.startswith(f"{missing}."):
         return CommandError(f"{name} cannot be imported: {_told(error)}", FAULT)
-    near = nearest(name, [path.stem for path in Path.cwd().glob("*.py")])
-    return CommandError(
-        f"there is no module {name}" + (f"; did you mean {near}?" if near else f" (looked in {os.getcwd()} too)")
-    )
+    advice = did_you_mean(name, [path.stem for path in Path.cwd().glob("*.py")], f"looked in {os.getcwd()} too")
+    return CommandError(f"there is no module {name}; {advice}")
 
 
 def _attribute(module: Any, name: str) -> Any:
     if hasattr(module, name):
         return getattr(module, name)
-    near = nearest(name, [n for n in vars(module) if not n.startswith("_")])
     servicers = ", ".join(n for n, value in vars(module).items() if _is_servicer_class(value))
-    hint = f"; did you mean {near}?" if near else f"; its servicers are {servicers}" if servicers else ""
-    raise CommandError(f"{module.__name__} has no attribute {name}{hint}")
+    public = [n for n in vars(module) if not n.startswith("_")]
+    advice = did_you_mean(name, public, f"its servicers are {servicers}" if servicers else "it has no servicer")
+    raise CommandError(f"{module.__name__} has no attribute {name}; {advice}")
 
 
 def _made(found: Any, target: str) -> Any:
     if not isinstance(found, type) and (implemented(found) or not callable(found)):
         return found
+    if inspect.iscoroutinefunction(found):
+        raise CommandError(f"{target} is a coroutine function; a factory must be a plain one")
     if _needs_arguments(found):
         raise CommandError(f"{target} needs arguments; name a function that takes none and returns the servicer")
     try:
         return found()
     except Exception as error:
         raise CommandError(f"{target} failed: {_told(error)}", FAULT) from None
-
-
-def _served(made: Any, target: str) -> Any:
-    if inspect.iscoroutine(made):
-        made.close()
-        raise CommandError(f"{target} is a coroutine function; a factory must be a plain one")
-    if not implemented(made):
-        raise CommandError(
-            f"{target} gives {_kind(made)}, which has none of the methods of an A2A servicer; "
-            "derive from a2a_pb2_grpc.A2AServiceServicer and write at least SendMessage"
-        )
-    return made
 
 
 def _needs_arguments(call: Callable[..., Any]) -> bool:
@@ -125,10 +109,6 @@ def _needs_arguments(call: Callable[..., Any]) -> bool:
 
 def _is_servicer_class(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, A2AServiceServicer) and value is not A2AServiceServicer
-
-
-def _kind(made: Any) -> str:
-    return "None" if made is None else f"an object of type {type(made).__name__}"
 
 
 def _told(error: BaseException) -> str:

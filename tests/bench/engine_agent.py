@@ -10,8 +10,7 @@ import argparse
 import asyncio
 import os
 
-from a2a_grpc import AgentServicer, Mount, Turn
-from a2a_grpc.server import run
+from a2a_grpc import AgentServicer, Mount, Turn, run
 
 TEXT = "Hello from the benchmark agent: a short, plain answer of about eighty characters."
 CHUNKS = int(os.environ.get("BENCH_EVENTS", "50"))
