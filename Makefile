@@ -30,7 +30,7 @@ soak: $(VENV)/.test  ## Run the tests that take minutes
 interop: $(VENV)/.test  ## Run the peers, those that npm installs too, and print the interop table
 	@$(BIN)/python -m pytest -p tests.interop.table tests/interop tests/client/test_sdk_server.py $(PYTEST_ARGS)
 
-tck: $(VENV)/.run  ## Run the official conformance kit (KIT=checkout)
+tck: $(VENV)/.run  ## Run the official conformance kit (KIT=checkout of a2aproject/a2a-tck)
 	@PYTHON=$(BIN)/python tests/tck.sh "$(DRIVER)" "$(KIT)" .venv-tck
 
 bench: $(VENV)/.test  ## Measure the overhead of the bindings

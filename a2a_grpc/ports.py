@@ -16,6 +16,9 @@ _TRIES = 16  # at a port that is free on all addresses of a name
 class PortError(OSError):
     """An address cannot be listened on."""
 
+    def __str__(self) -> str:
+        return str(self.args[-1])  # without the number, which `errno` holds
+
 
 def addresses(host: str, port: int) -> list[tuple[int, str]]:
     """(address family, address) of each address that the host name stands for."""

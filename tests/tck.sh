@@ -13,6 +13,8 @@
 set -euo pipefail
 
 [ $# -ge 3 ] || { sed -n '2,/^set -euo/{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+[ -n "$2" ] || { echo "tck: KIT is missing: say make tck KIT=FOLDER, where FOLDER is a checkout of the official" \
+    "conformance kit, https://github.com/a2aproject/a2a-tck" >&2; exit 2; }
 DRIVER=$(realpath "$1") KIT=$(realpath "$2") VENV=$(realpath -m "$3"); shift 3
 [ $# -gt 0 ] || set -- open closed extension
 cd "$(dirname "$0")/.."

@@ -23,6 +23,7 @@ from a2a_grpc import Server, __version__
 from a2a_grpc.bindings.protojson import to_json
 from a2a_grpc.cli import commands
 from a2a_grpc.cli.reload import changed, snapshot
+from a2a_grpc.examples import demo
 from a2a_grpc.examples.joker import Joker
 
 JOKER = "a2a_grpc.examples.joker:Joker"
@@ -322,6 +323,24 @@ async def test_the_printed_lines_know_tls_prefix_tenant_and_card(tmp_path: Path)
     if all(answers):
         assert [list(a) for a in answers[:2]] == [["message"], ["message"]]
         assert (answers[2]["name"], answers[2]["supportedInterfaces"][0]["tenant"]) == ("Fool", "court")
+
+
+async def test_the_printed_lines_say_what_the_agent_knows(tmp_path: Path) -> None:
+    async with running(tmp_path, "a2a_grpc.examples.glossary:Glossary") as server:
+        answers = [await answer(line) for line in server.commands]
+    assert all("record" in line for line in server.commands)
+    assert {a["task"]["status"]["state"] for a in answers if a} <= {"TASK_STATE_COMPLETED"}
+
+
+async def test_the_demo_calls_by_itself_where_its_programs_are_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(demo, "_program", lambda name: None)
+    assert await demo.demo() == 0
+    shown = capsys.readouterr().out
+    assert shown.count("the same call from Python") == 6
+    assert shown.endswith("All bindings answered.\n")
 
 
 async def test_reload_serves_what_was_written(tmp_path: Path) -> None:

@@ -3,7 +3,11 @@
 import asyncio
 import json
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,7 +20,7 @@ from hypothesis import strategies as st
 from lab import SECRET, Lab, card, send
 from wires import All, Outcome
 
-from a2a_grpc import CardError, Mount, PortError, Server
+from a2a_grpc import AgentServicer, CardError, Mount, PortError, Server, Turn, run, serve
 from a2a_grpc.bindings.json_faults import in_json
 from a2a_grpc.errors import InvalidParamsError, Violation
 from a2a_grpc.generated import a2a_pb2 as pb
@@ -368,3 +372,50 @@ async def test_a_card_that_misses_several_fields_names_them_all() -> None:
         await Server(Lab(), incomplete, http_port=0, grpc_port=0).start()
     assert "name: is required" in str(caught.value)
     assert "skills[0].tags: must not be empty" in str(caught.value)
+
+
+# Newcomers
+
+
+async def test_a_class_in_place_of_an_instance() -> None:
+    with pytest.raises(TypeError, match=re.escape("Lab is a class: pass an instance, Lab()")):
+        await serve(Lab, card())
+
+
+async def test_run_where_an_event_loop_runs() -> None:
+    with pytest.raises(RuntimeError, match=re.escape("one is running here: use `await serve(...)`")):
+        run(Lab())
+
+
+def test_an_execute_that_is_not_a_coroutine() -> None:
+    class Hasty(AgentServicer):
+        def execute(self, turn: Turn) -> None: ...  # type: ignore[override]
+
+    with pytest.raises(TypeError, match=re.escape("Hasty.execute must be a coroutine: write `async def execute(...)`")):
+        Hasty()
+
+
+RUN = "import sys; sys.path.insert(0, 'tests'); from lab import Lab; from a2a_grpc import run; run(Lab(), {}={})"
+
+
+@pytest.mark.parametrize("option", ["http_port", "grpc_port"])
+def test_run_on_a_port_that_is_taken_is_one_line_and_exit_code_1(option: str) -> None:
+    other = {"http_port": "grpc_port=0, http_port", "grpc_port": "http_port=0, grpc_port"}[option]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-c", RUN.format(other, port)], capture_output=True, text=True, timeout=30
+        )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"a2a-grpc: cannot listen on 127.0.0.1:{port} (")
+    assert line.endswith("has this port. Stop it, or choose another port (0 takes a free one)")
+
+
+def test_the_conformance_kit_that_is_not_given() -> None:
+    script = [str(Path(__file__).parent / "tck.sh"), "driver", "", ".venv-tck"]
+    done = subprocess.run(["bash", *script], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "KIT=FOLDER" in line
+    assert "https://github.com/a2aproject/a2a-tck" in line

@@ -1,7 +1,7 @@
 """What a started server says on the terminal: where it can be called, and a first call to try."""
 
+import shlex
 from collections.abc import Iterator
-from pathlib import Path
 
 from ..assembly import Agent
 from ..card import GRPC, HTTP_JSON, JSONRPC, WELL_KNOWN_PATH
@@ -19,7 +19,7 @@ def announcement(server: Server) -> Iterator[str]:
     yield ""
     yield "Try it:"
     for command in _first_calls(server, agent):
-        yield f"  {calls.shown(command)}"
+        yield f"  {shlex.join(command)}"
 
 
 def _places(server: Server, agent: Agent) -> Iterator[tuple[str, str]]:
@@ -30,11 +30,12 @@ def _places(server: Server, agent: Agent) -> Iterator[tuple[str, str]]:
 
 
 def _first_calls(server: Server, agent: Agent) -> Iterator[list[str]]:
-    """At the addresses that are listened on, which answer whether or not the public ones lead here yet."""
-    tls, tenant = server.options.tls, agent.mount.tenant
-    trust = calls.Trust(Path(tls.certificate), tls.client_ca is not None) if tls else calls.Trust()
-    body = calls.request("Hello", tenant)
-    yield calls.grpcurl(server.grpc_address, "SendMessage", body, trust, reflection=server.options.reflection)
+    """In words that the agent knows, at the addresses that are listened on, which answer whether or not the public ones
+    lead here yet."""
+    options, tenant = server.options, agent.mount.tenant
+    said = next((example for skill in agent.card.skills for example in skill.examples), "Hello")
+    body = calls.request(said, tenant)
+    yield calls.grpcurl(server.grpc_address, "SendMessage", body, options.tls, reflection=options.reflection)
     yield calls.curl(
-        calls.rest_url(server.http_url + agent.mount.prefix, "send", tenant), calls.request("Hello"), trust
+        calls.rest_url(server.http_url + agent.mount.prefix, "send", tenant), calls.request(said), options.tls
     )

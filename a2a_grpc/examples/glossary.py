@@ -4,6 +4,7 @@ python -m a2a_grpc.examples.glossary
 """
 
 from a2a_grpc import AgentServicer, Turn, run
+from a2a_grpc.generated.a2a_pb2 import AgentSkill
 
 TERMS = {
     "record": ("A record is a class for plain data: ", "its fields are final, and equals and toString come with it."),
@@ -17,6 +18,8 @@ TERMS = {
 
 class Glossary(AgentServicer):
     """Defines Java terms."""
+
+    skills = (AgentSkill(id="define", name="Define", description="Defines a term.", tags=["java"], examples=[*TERMS]),)
 
     async def execute(self, turn: Turn) -> None:
         term = turn.text.strip().lower()

@@ -7,14 +7,9 @@ They live in a descriptor pool of their own, so that another program's copy of t
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-    OneofDescriptorProto,
-)
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
@@ -29,37 +24,15 @@ class InstructionError(Exception):
     """There is no instruction, or it is not carried out; the caller reads why."""
 
 
-class Field(NamedTuple):
-    kind: str
-    oneof: str = ""
-    repeated: bool = False
-
-
-MESSAGES: Mapping[str, Mapping[str, Field]] = {
-    # the fields of each message, in the order of their numbers, which begin with 1
-    "Instruction": {
-        "call_agent": Field("CallAgent", "step"),
-        "return_response": Field("ReturnResponse", "step"),
-        "steps": Field("SeriesOfSteps", "step"),
-    },
-    "CallAgent": {
-        "transport": Field("string"),
-        "agent_card_uri": Field("string"),
-        "instruction": Field("Instruction"),
-        "streaming": Field("bool"),
-        "send_message": Field("SendMessageBehavior", "behavior"),
-        "push_notification": Field("PushNotificationBehavior", "behavior"),
-        "resubscribe": Field("ResubscribeBehavior", "behavior"),
-    },
-    "ReturnResponse": {"response": Field("string"), "hold_task": Field("bool")},
-    "SeriesOfSteps": {
-        "instructions": Field("Instruction", repeated=True),
-        "response_generator": Field("int32"),  # an enum, of which every value means the same
-    },
-    "SendMessageBehavior": {},
-    "PushNotificationBehavior": {"url": Field("string")},
-    "ResubscribeBehavior": {},
+MESSAGES: Mapping[str, Mapping[str, str]] = {
+    # the fields of each message and their types, in the order of their numbers, which begin with 1
+    "Instruction": {"call_agent": "CallAgent", "return_response": "ReturnResponse", "steps": "SeriesOfSteps"},
+    "CallAgent": {"transport": "string", "agent_card_uri": "string", "instruction": "Instruction"},  # and how to call
+    "ReturnResponse": {"response": "string", "hold_task": "bool"},
+    "SeriesOfSteps": {"instructions": "Instruction"},  # and an enum, of which every value means the same
 }
+ONEOFS = {"Instruction": "step"}  # of all its fields
+REPEATED = frozenset({"instructions"})
 
 
 def instruction_of(message: Message) -> Any:
@@ -88,35 +61,27 @@ def _candidates(message: Message) -> Iterator[bytes]:
             continue
 
 
-def _file() -> FileDescriptorProto:
-    types = [_message(name, fields) for name, fields in MESSAGES.items()]
-    return FileDescriptorProto(name="itk/instruction.proto", package="itk", syntax="proto3", message_type=types)
-
-
-def _message(name: str, fields: Mapping[str, Field]) -> DescriptorProto:
-    oneofs = list(dict.fromkeys(field.oneof for field in fields.values() if field.oneof))
-    made = DescriptorProto(name=name, oneof_decl=[OneofDescriptorProto(name=oneof) for oneof in oneofs])
-    for number, (label, field) in enumerate(fields.items(), 1):
-        made.field.append(_field(label, number, field))
-        if field.oneof:
-            made.field[-1].oneof_index = oneofs.index(field.oneof)
-    return made
-
-
-def _field(name: str, number: int, field: Field) -> FieldDescriptorProto:
-    label = FieldDescriptorProto.LABEL_REPEATED if field.repeated else FieldDescriptorProto.LABEL_OPTIONAL
-    made = FieldDescriptorProto(name=name, number=number, label=label)
-    if field.kind in MESSAGES:
-        made.type, made.type_name = FieldDescriptorProto.TYPE_MESSAGE, f".itk.{field.kind}"
-    else:
-        made.type = FieldDescriptorProto.Type.Value(f"TYPE_{field.kind.upper()}")
-    return made
-
-
 def _classes() -> dict[str, Any]:
+    file = FileDescriptorProto(name="itk/instruction.proto", package="itk", syntax="proto3")
+    for name in MESSAGES:
+        _fill(file.message_type.add(name=name))
     pool = DescriptorPool()
-    pool.Add(_file())
+    pool.Add(file)
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"itk.{name}")) for name in MESSAGES}
+
+
+def _fill(message: DescriptorProto) -> None:
+    if message.name in ONEOFS:
+        message.oneof_decl.add(name=ONEOFS[message.name])
+    for number, (name, kind) in enumerate(MESSAGES[message.name].items(), 1):
+        field = message.field.add(name=name, number=number)
+        field.label = field.LABEL_REPEATED if name in REPEATED else field.LABEL_OPTIONAL
+        if kind in MESSAGES:
+            field.type, field.type_name = field.TYPE_MESSAGE, f".itk.{kind}"
+        else:
+            field.type = FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}")
+        if message.name in ONEOFS:
+            field.oneof_index = 0
 
 
 _CLASSES = _classes()
