@@ -51,7 +51,7 @@ def assemble(mount: Mount, options: Options, http: str = "", grpc: str = "") -> 
 def _card(mount: Mount, options: Options, http: str, grpc: str) -> AgentCard:
     names = implemented(mount.servicer)
     served = list(_interfaces(mount, options, http, grpc))
-    card = complete(secured(mount.given_card, options.interceptors), served, names)
+    card = complete(secured(mount.authors_card(), options.interceptors), served, names)
     check(card, names, served)
     return card
 
@@ -84,6 +84,6 @@ def _site(mount: Mount, card: AgentCard, calls: HttpCalls, options: Options) -> 
         calls=calls,
         jsonrpc=JsonRpcBinding(calls, methods()) if JSONRPC in options.bindings else None,
         rest=RestBinding(calls, Router(methods().values())) if HTTP_JSON in options.bindings else None,
-        card=card_responder(card, [i.url for i in mount.given_card.supported_interfaces if i.url]),
+        card=card_responder(card, [i.url for i in mount.authors_card().supported_interfaces if i.url]),
         trusted_proxies=options.proxies,
     )

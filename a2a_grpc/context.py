@@ -161,10 +161,12 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
 
     def failure(self) -> Status | None:
         """The status that was set on this call; None where it is OK."""
-        if self._status_code in (None, StatusCode.OK):
+        code = self._status_code
+        if code is None or code is StatusCode.OK:
             return None
-        assert self._status_code is not None
-        return errors.with_error_info(self._given_details() or _plain(self._status_code, self._details))
+        text = self._details or _TEXTS.get(code) or code.name.replace("_", " ").capitalize()
+        plain = Status(code=code.value[0], message=text)
+        return errors.with_error_info(self._given_details(code) or plain)
 
     def status_of(self, error: BaseException) -> Status:
         """The status of a call that ended with this exception; raises CancelledError where the client cancelled it."""
@@ -172,9 +174,7 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
             return self._ended(error)
         if isinstance(error, CallError):
             return error.status
-        if isinstance(error, errors.A2AError):
-            return error.status()
-        set_before = self.failure()
+        set_before = None if isinstance(error, errors.A2AError) else self.failure()
         if set_before is None:
             return errors.to_status(error)
         if not self._aborted and not isinstance(error, NotImplementedError):
@@ -186,37 +186,28 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
             raise error
         return self._ending.status()
 
-    def _given_details(self) -> Status | None:
-        """The google.rpc.Status among the trailing metadata, if it agrees with the code of the call."""
-        for key, value in self.trailing:
-            if key == STATUS_DETAILS and isinstance(value, bytes):
-                self.trailing = tuple(m for m in self.trailing if m.key != STATUS_DETAILS)
-                return _parsed(value, self.code())
-        return None
+    def _given_details(self, code: StatusCode) -> Status | None:
+        """The google.rpc.Status that is taken out of the trailing metadata, if it agrees with the code of the call."""
+        given = [m.value for m in self.trailing if m.key == STATUS_DETAILS and isinstance(m.value, bytes)]
+        if not given:
+            return None
+        self.trailing = tuple(m for m in self.trailing if m.key != STATUS_DETAILS)
+        try:
+            status = Status.FromString(given[0])
+        except DecodeError:
+            return None
+        return status if status.code == code.value[0] else None
 
 
 def _metadata(given: Any) -> tuple[Metadatum, ...]:
     return tuple(Metadatum(key, value) for key, value in given or ())
 
 
-def _plain(code: StatusCode, details: str) -> Status:
-    return Status(code=code.value[0], message=details or _default_text(code))
-
-
-def _default_text(code: StatusCode) -> str:
-    return {
-        StatusCode.UNIMPLEMENTED: "This agent does not implement this method",
-        StatusCode.UNAUTHENTICATED: errors.UnauthenticatedError.text,
-        StatusCode.PERMISSION_DENIED: errors.PermissionDeniedError.text,
-    }.get(code, code.name.replace("_", " ").capitalize())
-
-
-def _parsed(value: bytes, code: StatusCode) -> Status | None:
-    try:
-        status = Status.FromString(value)
-    except DecodeError:
-        return None
-    return status if status.code == code.value[0] else None
+_TEXTS = {
+    StatusCode.UNIMPLEMENTED: "This agent does not implement this method",
+    StatusCode.UNAUTHENTICATED: errors.UnauthenticatedError.text,
+    StatusCode.PERMISSION_DENIED: errors.PermissionDeniedError.text,
+}
 
 
 def grpc_code(status: Status) -> StatusCode:

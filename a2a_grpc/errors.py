@@ -243,10 +243,6 @@ def to_status(error: BaseException) -> Status:
         return error.status()
     reference = secrets.token_hex(6)
     log.error("unexpected error, reference %s", reference, exc_info=error)
-    return internal(reference)
-
-
-def internal(reference: str) -> Status:
     return A2AError(f"Internal error. Reference: {reference}", metadata={"reference": reference}).status()
 
 

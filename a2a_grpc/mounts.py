@@ -31,15 +31,16 @@ class Mount:
         if not _PREFIX.fullmatch(self.prefix):
             raise ValueError(f'prefix "{self.prefix}" must be empty or like "/name", without a slash at its end')
         _check_servicer(self.servicer)
-        if not isinstance(self.given_card, AgentCard):
+        self.authors_card()
+
+    def authors_card(self) -> AgentCard:
+        """What the author says, before it is completed: the servicer's own card where no other is given."""
+        card = self.card or getattr(self.servicer, "card", None)
+        if not isinstance(card, AgentCard):
             name = type(self.servicer).__name__
             ways = "give it an attribute `card`, an a2a_pb2.AgentCard, or pass one (--card FILE on the command line)"
             raise TypeError(f"{name} needs a card: {ways}")
-
-    @property
-    def given_card(self) -> AgentCard:
-        """What the author says; the servicer's own where no other is passed."""
-        return self.card or getattr(self.servicer, "card", None)  # type: ignore[return-value]
+        return card
 
 
 def mounts_of(servicer: Any, card: AgentCard | None, options: Options) -> tuple[Mount, ...]:

@@ -89,7 +89,7 @@ ONLY_IN = {
     ],
     "orjson": ["bindings.protojson.text"],
     "typer": ["cli.commands"],
-    "rich": ["cli.commands"],
+    "rich": [],
     "a2a": [],
     "pytest": [],
 }

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from .. import TLS, CardError, Mount, PortError, Server, __version__
 from ..running import run_server
@@ -132,9 +131,8 @@ def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> 
 
 
 def _announce(server: Server) -> None:
-    console = Console(soft_wrap=True, markup=False, highlight=False)
     for line in announcement(server):
-        console.print(line, style=None if line.startswith(" ") else "bold")
+        typer.secho(line, bold=not line.startswith(" "))
 
 
 @contextmanager
