@@ -43,9 +43,8 @@ def assemble(mount: Mount, options: Options, http: str = "", grpc: str = "") -> 
     table = handlers(mount.servicer, card, options.version_policy, _tenants(mount, options))
     server = InProcessServer(table, options.interceptors)
     challenge = challenges(card)
-    return Agent(
-        mount, card, server, _site(mount, card, HttpCalls(server, _limits(options), challenge), options), challenge
-    )
+    calls = HttpCalls(server, _limits(options), challenge)
+    return Agent(mount, card, server, _site(mount, card, calls, options), challenge)
 
 
 def _card(mount: Mount, options: Options, http: str, grpc: str) -> AgentCard:
@@ -57,8 +56,9 @@ def _card(mount: Mount, options: Options, http: str, grpc: str) -> AgentCard:
 
 
 def _interfaces(mount: Mount, options: Options, http: str, grpc: str) -> Iterator[AgentInterface]:
-    base = http and http + mount.prefix
-    urls = {GRPC: grpc, JSONRPC: base if urlsplit(base).path else base and base + "/", HTTP_JSON: base}
+    base = http + mount.prefix
+    root = base if urlsplit(base).path else f"{base}/"
+    urls = {GRPC: grpc, JSONRPC: http and root, HTTP_JSON: http and base}
     for binding in options.bindings:
         if url := urls[binding]:
             yield AgentInterface(

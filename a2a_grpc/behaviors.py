@@ -49,7 +49,7 @@ def _executor() -> ThreadPoolExecutor:
 
 
 async def _call_in_thread(method: Callable[..., Any], request: Any, context: CallContext) -> Any:
-    result = await _in_thread(contextvars.copy_context(), method, request, _sync(context))
+    result = await _in_thread(contextvars.copy_context(), method, request, SyncContext(context))
     return await result if inspect.isawaitable(result) else result
 
 
@@ -57,7 +57,7 @@ async def _iterated_in_thread(
     method: Callable[..., Any], request: Any, context: CallContext
 ) -> AsyncGenerator[Any, None]:
     own = contextvars.copy_context()
-    result = await _in_thread(own, method, request, _sync(context))
+    result = await _in_thread(own, method, request, SyncContext(context))
     if inspect.isawaitable(result):
         result = await result
     if isinstance(result, AsyncIterator):
@@ -106,10 +106,6 @@ class _Writing:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
-
-
-def _sync(context: CallContext) -> SyncContext:
-    return SyncContext(context, asyncio.get_running_loop())
 
 
 def _plain(method: Callable[..., Any]) -> Callable[..., Any]:

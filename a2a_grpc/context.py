@@ -217,8 +217,8 @@ def grpc_code(status: Status) -> StatusCode:
 class SyncContext:
     """The same call, as a synchronous servicer sees it from its thread: what would be awaited returns at once."""
 
-    def __init__(self, context: CallContext, loop: asyncio.AbstractEventLoop) -> None:
-        self._context, self._loop = context, loop
+    def __init__(self, context: CallContext) -> None:
+        self._context, self._loop = context, asyncio.get_running_loop()
 
     def abort(self, code: StatusCode, details: str = "", trailing_metadata: Any = ()) -> NoReturn:
         self._context.end(code, details, trailing_metadata)

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Rule(NamedTuple):
-    """What some options must be: a test, and its words. A value of a type that the test cannot take is wrong too."""
+    """What some options must be: a test, and its words. A value that the test cannot take is wrong too."""
 
     names: Sequence[str]
     is_right: Callable[[Any], object]
@@ -39,7 +39,7 @@ def check(options: object, rules: Sequence[Rule]) -> None:
 def _holds(rule: Rule, value: Any) -> bool:
     try:
         return bool(rule.is_right(value))
-    except TypeError:
+    except (TypeError, ValueError):
         return False
 
 

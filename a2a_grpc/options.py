@@ -90,27 +90,17 @@ class Options:
         return [ipaddress.ip_network(network) for network in self.trusted_proxies]
 
 
-def _bindings(given: Collection[str]) -> bool:
-    return bool(given) and len({*given} & {*get_args(BindingName)}) == len(given)
-
-
-def _networks(given: Collection[str]) -> bool:
-    try:
-        return all(ipaddress.ip_network(network) for network in given)
-    except ValueError:
-        return False
-
-
-def _interceptors(given: Collection[object]) -> bool:
-    return is_list(given) and all(isinstance(one, grpc.aio.ServerInterceptor) for one in given)
-
-
+_BINDINGS = get_args(BindingName)
 _POSITIVE = ("keepalive", "read_timeout", "write_timeout", "max_message_size")
 _RULES = (
     Rule(("bindings", "trusted_proxies", "cors"), is_list, "a list"),
     Rule(("tenants",), lambda v: v is None or is_list(v), "None or a list"),
-    Rule(("bindings",), _bindings, f"some of {', '.join(get_args(BindingName))}, each once"),
-    Rule(("interceptors",), _interceptors, "a list of instances of grpc.aio.ServerInterceptor, as in [Bearer(known)]"),
+    Rule(("bindings",), lambda v: 0 < len(v) == len({*v} & {*_BINDINGS}), f"some of {', '.join(_BINDINGS)}, each once"),
+    Rule(
+        ("interceptors",),
+        lambda v: is_list(v) and all(isinstance(interceptor, grpc.aio.ServerInterceptor) for interceptor in v),
+        "a list of instances of grpc.aio.ServerInterceptor, as in [Bearer(known)]",
+    ),
     Rule(("host",), lambda v: v and isinstance(v, str), 'an address or a name; "0.0.0.0" is every address'),
     Rule(("http_port", "grpc_port"), lambda v: v is None or 0 <= v <= 65535, "None or a number from 0 to 65535"),
     Rule(_POSITIVE, lambda v: v > 0, "a number above 0"),
@@ -118,6 +108,6 @@ _RULES = (
     Rule(("shutdown_deadline",), lambda v: v >= 0, "a number, 0 or more"),
     Rule(("public_url",), lambda v: not v or re.match("https?://[^/]", v), "an absolute http or https URL"),
     Rule(("tls",), lambda v: v is None or isinstance(v, TLS), "a TLS(certificate, key)"),
-    Rule(("trusted_proxies",), _networks, 'networks, such as "10.0.0.0/8"'),
+    Rule(("trusted_proxies",), lambda v: all(map(ipaddress.ip_network, v)), 'networks, such as "10.0.0.0/8"'),
     Rule(("version_policy",), get_args(VersionPolicy).__contains__, f"one of {', '.join(get_args(VersionPolicy))}"),
 )

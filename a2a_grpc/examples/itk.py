@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from a2a_grpc import Mount, run
@@ -35,7 +34,7 @@ class Itk(AgentServicer):
         await turn.status()  # without text, which would become part of the answer
         try:
             instruction = instruction_of(turn.message)
-            text = "\n".join(await _carry_out(instruction))
+            text = "\n".join(carry_out(instruction))
         except InstructionError as error:
             await turn.fail(str(error))
             return
@@ -57,30 +56,17 @@ def holds(instruction: Any) -> bool:
     return bool(instruction.return_response.hold_task) or any(holds(step) for step in steps)
 
 
-async def _carry_out(instruction: Any) -> list[str]:
-    kind = instruction.WhichOneof("step")
-    if kind is None:
-        raise InstructionError("an instruction is empty: it needs call_agent, return_response or steps")
-    return await _STEPS[kind](getattr(instruction, kind))
-
-
-async def _return_response(step: Any) -> list[str]:
-    return [step.response]
-
-
-async def _steps(series: Any) -> list[str]:
-    return [text for step in series.instructions for text in await _carry_out(step)]
-
-
-async def _call_agent(call: Any) -> list[str]:
-    raise InstructionError(f"this agent does not call others: {call.agent_card_uri[:200]} was not called")
-
-
-_STEPS: Mapping[str, Callable[[Any], Awaitable[list[str]]]] = {
-    "return_response": _return_response,
-    "steps": _steps,
-    "call_agent": _call_agent,
-}
+def carry_out(instruction: Any) -> list[str]:
+    """What is to be answered. InstructionError where that is not to be had."""
+    match instruction.WhichOneof("step"):
+        case "return_response":
+            return [instruction.return_response.response]
+        case "steps":
+            return [text for step in instruction.steps.instructions for text in carry_out(step)]
+        case "call_agent":
+            address = instruction.call_agent.agent_card_uri[:200]
+            raise InstructionError(f"this agent does not call others: {address} was not called")
+    raise InstructionError("an instruction is empty: it needs call_agent, return_response or steps")
 
 
 def mounts(agent: Itk, http_port: int) -> tuple[Mount, ...]:
