@@ -2,36 +2,39 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
-from .errors import A2AError, PushNotificationNotSupportedError, UnsupportedOperationError, Violation
+from .errors import A2AError, PushNotificationNotSupportedError, UnsupportedOperationError, Violation, listed
 from .generated.a2a_pb2 import AgentCard, AgentInterface
 
 WELL_KNOWN_PATH = "/.well-known/agent-card.json"
 GRPC, JSONRPC, HTTP_JSON = "GRPC", "JSONRPC", "HTTP+JSON"
 
-CAPABILITY: Mapping[str, str] = {
-    "SendStreamingMessage": "streaming",
-    "SubscribeToTask": "streaming",
-    "CreateTaskPushNotificationConfig": "push_notifications",
-    "GetTaskPushNotificationConfig": "push_notifications",
-    "ListTaskPushNotificationConfigs": "push_notifications",
-    "DeleteTaskPushNotificationConfig": "push_notifications",
-    "GetExtendedAgentCard": "extended_agent_card",
-}
-"""The field of AgentCapabilities that an RPC needs; RPCs that are not listed need none."""
 
-REFUSAL: Mapping[str, type[A2AError]] = {
-    "streaming": UnsupportedOperationError,
-    "push_notifications": PushNotificationNotSupportedError,
-    "extended_agent_card": UnsupportedOperationError,
-}
-"""What a caller is told where the card does not declare a capability. Spec section 3.3.4."""
+class Capability(NamedTuple):
+    """What an agent may be able to do. Spec section 3.3.4."""
 
-_OPTIONAL = {"SubscribeToTask"}  # an agent can stream without keeping tasks that one could come back to
-NEEDED = {
-    capability: {rpc for rpc, needs in CAPABILITY.items() if needs == capability} - _OPTIONAL for capability in REFUSAL
+    needed: AbstractSet[str]
+    """The RPCs that a servicer must have for it."""
+    refusal: type[A2AError]
+    """What a caller of them is told where the card does not declare it."""
+    optional: AbstractSet[str] = frozenset()
+    """RPCs that it is needed for, but that a servicer may lack."""
+
+
+_PUSH = {
+    "CreateTaskPushNotificationConfig",
+    "GetTaskPushNotificationConfig",
+    "ListTaskPushNotificationConfigs",
+    "DeleteTaskPushNotificationConfig",
 }
-"""The RPCs that a servicer must have for a capability."""
+
+CAPABILITIES: Mapping[str, Capability] = {
+    # by field of AgentCapabilities; an agent can stream without keeping tasks that one could come back to
+    "streaming": Capability({"SendStreamingMessage"}, UnsupportedOperationError, {"SubscribeToTask"}),
+    "push_notifications": Capability(_PUSH, PushNotificationNotSupportedError),
+    "extended_agent_card": Capability({"GetExtendedAgentCard"}, UnsupportedOperationError),
+}
 
 
 class CardError(ValueError):
@@ -39,8 +42,7 @@ class CardError(ValueError):
 
     def __init__(self, violations: Iterable[Violation]) -> None:
         self.violations = tuple(violations)
-        lines = "".join(f"\n  {v.field}: {v.description}" for v in self.violations)
-        super().__init__(f"The agent card cannot be served:{lines}")
+        super().__init__(f"The agent card cannot be served:{listed(self.violations)}")
 
 
 def complete(card: AgentCard, interfaces: Sequence[AgentInterface], implemented: AbstractSet[str]) -> AgentCard:
@@ -53,9 +55,9 @@ def complete(card: AgentCard, interfaces: Sequence[AgentInterface], implemented:
     done.CopyFrom(card)
     del done.supported_interfaces[:]
     done.supported_interfaces.extend(_interfaces(card.supported_interfaces, interfaces))
-    for capability, needed in NEEDED.items():
-        if not card.capabilities.HasField(capability):
-            setattr(done.capabilities, capability, needed <= implemented)
+    for name, capability in CAPABILITIES.items():
+        if not card.capabilities.HasField(name):
+            setattr(done.capabilities, name, capability.needed <= implemented)
     return done
 
 
@@ -77,9 +79,10 @@ def is_same(declared: AgentInterface, served: AgentInterface) -> bool:
     return same_version and declared.protocol_binding == served.protocol_binding
 
 
-def offers(card: AgentCard, rpc: str) -> bool:
-    """Whether the card declares the capability that an RPC needs, if it needs one."""
-    return rpc not in CAPABILITY or bool(getattr(card.capabilities, CAPABILITY[rpc]))
+def missing_capability(card: AgentCard, rpc: str) -> str | None:
+    """The capability that an RPC needs and the card does not declare, if there is one."""
+    needs = [name for name, capability in CAPABILITIES.items() if rpc in capability.needed | capability.optional]
+    return next((name for name in needs if not getattr(card.capabilities, name)), None)
 
 
 def extensions(card: AgentCard) -> dict[str, bool]:

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from .card import CAPABILITY, GRPC, HTTP_JSON, JSONRPC, NEEDED, CardError, is_same
+from .card import CAPABILITIES, GRPC, HTTP_JSON, JSONRPC, CardError, is_same
 from .errors import Violation, did_you_mean, quote
 from .generated.a2a_pb2 import AgentCard, AgentInterface, SecurityRequirement
 from .validation import validator
@@ -116,11 +116,11 @@ def _served_violations(card: AgentCard, served: Sequence[AgentInterface] | None)
 
 
 def _capability_violations(card: AgentCard, implemented: AbstractSet[str]) -> Iterator[Violation]:
-    for capability, needed in NEEDED.items():
-        missing = ", ".join(rpc for rpc in CAPABILITY if rpc in needed - implemented)
-        if missing and getattr(card.capabilities, capability):
+    for name, capability in CAPABILITIES.items():
+        missing = ", ".join(sorted(capability.needed - implemented))
+        if missing and getattr(card.capabilities, name):
             advice = f"the servicer does not implement {missing}; implement it or leave the capability unset"
-            yield Violation(f"capabilities.{capability}", f"is true, but {advice}")
+            yield Violation(f"capabilities.{name}", f"is true, but {advice}")
 
 
 def _extension_violations(card: AgentCard) -> Iterator[Violation]:

@@ -302,6 +302,11 @@ def quote(value: object) -> str:
     return f'"{text}"' if len(text) <= LONGEST_QUOTE else f'"{text[:LONGEST_QUOTE]}…"'
 
 
+def listed(violations: Iterable[Violation]) -> str:
+    """Each on a line of its own."""
+    return "".join(f"\n  {v.field}: {v.description}" for v in violations)
+
+
 def _encodable(text: str) -> str:
     """Header values that are not UTF-8 come with half surrogates, which neither protobuf nor JSON can write."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -7,13 +7,14 @@ validation stands, so that wrong credentials are always told first.
 
 from collections.abc import AsyncGenerator, Callable, Set
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
 from .behaviors import RpcHandler, streamed, unary
-from .card import CAPABILITY, REFUSAL, extensions, offers
+from .card import CAPABILITIES, extensions, missing_capability
 from .context import CallContext, Metadatum
 from .errors import A2AError, InvalidParamsError, PushNotificationNotSupportedError, Violation, quote
 from .generated.a2a_pb2 import AgentCard
@@ -159,18 +160,15 @@ def _activate(context: CallContext, uris: tuple[str, ...]) -> None:
 
 
 def _capability_check(method: Method, card: AgentCard) -> Callable[[Any], None] | None:
-    if not offers(card, method.name):
-        return _refusing(CAPABILITY[method.name], method.name)
+    if missing := missing_capability(card, method.name):
+        return partial(_refuse, method.name, missing)
     if _carries(method, "configuration") and not card.capabilities.push_notifications:
         return _refuse_inline_push
     return None
 
 
-def _refusing(capability: str, name: str) -> Callable[[Any], None]:
-    def refuse(_: Any) -> None:
-        raise REFUSAL[capability](f"{name} is not supported: the agent's card does not declare {capability}")
-
-    return refuse
+def _refuse(name: str, missing: str, _: Any) -> None:
+    raise CAPABILITIES[missing].refusal(f"{name} is not supported: the agent's card does not declare {missing}")
 
 
 def _refuse_inline_push(request: Any) -> None:

@@ -17,7 +17,7 @@ class PortError(OSError):
     """An address cannot be listened on."""
 
     def __str__(self) -> str:
-        return str(self.args[-1])  # without the number, which `errno` holds
+        return self.strerror or super().__str__()  # without the number, which `errno` holds
 
 
 def addresses(host: str, port: int) -> list[tuple[int, str]]:

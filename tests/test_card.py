@@ -9,7 +9,7 @@ from google.protobuf.json_format import Parse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from a2a_grpc.card import CAPABILITY, REFUSAL, CardError, complete, extensions, offers
+from a2a_grpc.card import CAPABILITIES, CardError, complete, extensions, missing_capability
 from a2a_grpc.card_check import check
 from a2a_grpc.card_document import CardDocument, rebased
 from a2a_grpc.challenge import challenges
@@ -102,7 +102,7 @@ def test_interfaces(name: str) -> None:
 
 
 OPEN = AgentCapabilities()
-CAPABILITIES: dict[str, tuple[AgentCapabilities, frozenset[str], tuple[bool, bool, bool]]] = {
+DECLARED: dict[str, tuple[AgentCapabilities, frozenset[str], tuple[bool, bool, bool]]] = {
     "all": (OPEN, ALL, (True, True, True)),
     "none": (OPEN, frozenset({"SendMessage"}), (False, False, False)),
     "streaming without subscribing": (OPEN, frozenset({"SendStreamingMessage"}), (True, False, False)),
@@ -119,12 +119,12 @@ CAPABILITIES: dict[str, tuple[AgentCapabilities, frozenset[str], tuple[bool, boo
 }
 
 
-@pytest.mark.parametrize("name", CAPABILITIES)
+@pytest.mark.parametrize("name", DECLARED)
 def test_capabilities(name: str) -> None:
-    declared, implemented, expected = CAPABILITIES[name]
+    declared, implemented, expected = DECLARED[name]
     found = complete(card(capabilities=declared), SERVED, implemented).capabilities
     assert (found.streaming, found.push_notifications, found.extended_agent_card) == expected
-    assert all(found.HasField(field) for field in REFUSAL)
+    assert all(found.HasField(field) for field in CAPABILITIES)
 
 
 def test_completing_leaves_the_authors_card_alone() -> None:
@@ -359,26 +359,30 @@ def test_the_error_reads_well() -> None:
 # Reading
 
 
-def test_every_gated_rpc_exists_and_every_capability_has_a_refusal() -> None:
-    assert CAPABILITY.keys() < ALL
-    assert set(CAPABILITY.values()) == set(REFUSAL)
-    assert set(REFUSAL) == {f.name for f in AgentCapabilities.DESCRIPTOR.fields} - {"extensions"}
-    assert {rpc for rpc, m in methods().items() if m.streaming} == {
-        r for r, c in CAPABILITY.items() if c == "streaming"
-    }
+def test_every_gated_rpc_exists_and_every_capability_is_known() -> None:
+    rpcs = [rpc for capability in CAPABILITIES.values() for rpc in capability.needed | capability.optional]
+    assert set(rpcs) < ALL
+    assert len(set(rpcs)) == len(rpcs)
+    assert set(CAPABILITIES) == {f.name for f in AgentCapabilities.DESCRIPTOR.fields} - {"extensions"}
+    streaming = CAPABILITIES["streaming"]
+    assert {rpc for rpc, m in methods().items() if m.streaming} == streaming.needed | streaming.optional
 
 
 def test_refusals() -> None:
-    assert REFUSAL["push_notifications"] is PushNotificationNotSupportedError
-    assert REFUSAL["streaming"] is REFUSAL["extended_agent_card"] is UnsupportedOperationError
+    assert {name: capability.refusal for name, capability in CAPABILITIES.items()} == {
+        "streaming": UnsupportedOperationError,
+        "push_notifications": PushNotificationNotSupportedError,
+        "extended_agent_card": UnsupportedOperationError,
+    }
 
 
-@pytest.mark.parametrize("capability", REFUSAL)
-def test_offers(capability: str) -> None:
-    only = complete(card(), SERVED, frozenset())
-    setattr(only.capabilities, capability, True)
-    assert {rpc for rpc in ALL if offers(only, rpc)} == {
-        rpc for rpc in ALL if CAPABILITY.get(rpc, capability) == capability
+@pytest.mark.parametrize("name", CAPABILITIES)
+def test_the_capability_that_is_missing_for_an_rpc(name: str) -> None:
+    capability, others = CAPABILITIES[name], complete(card(), SERVED, ALL)
+    setattr(others.capabilities, name, False)
+    refused = capability.needed | capability.optional
+    assert {rpc: missing_capability(others, rpc) for rpc in ALL} == {
+        rpc: name if rpc in refused else None for rpc in ALL
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..bindings.protojson import from_json, loads
-from ..errors import A2AError, InvalidParamsError, did_you_mean
+from ..errors import A2AError, InvalidParamsError, did_you_mean, listed
 from ..generated.a2a_pb2 import AgentCard
 from ..generated.a2a_pb2_grpc import A2AServiceServicer
 from ..handlers import implemented
@@ -45,11 +45,9 @@ def load_card(path: Path) -> AgentCard:
     """The card in a JSON file. Raises CommandError, with every field that is wrong."""
     try:
         return from_json(AgentCard, loads(path.read_bytes()))
-    except InvalidParamsError as error:
-        lines = "".join(f"\n  {v.field}: {v.description}" for v in error.violations)
-        raise CommandError(f"{path} is not an agent card:{lines}", FAULT) from None
     except A2AError as error:
-        raise CommandError(f"{path} is not an agent card: {error.message}", FAULT) from None
+        wrong = listed(error.violations) if isinstance(error, InvalidParamsError) else f" {error.message}"
+        raise CommandError(f"{path} is not an agent card:{wrong}", FAULT) from None
 
 
 def _module(name: str) -> Any:
