@@ -258,7 +258,7 @@ async def test_every_address_of_both_families() -> None:
         ({"max_connection_age": 0}, ValueError, "max_connection_age must be None or a number above 0, not 0"),
         ({"tls": ("cert.pem", "key.pem")}, ValueError, "tls must be a TLS(certificate, key), not ('cert.pem'"),
         ({"interceptors": Bearer({}.get)}, ValueError, "ServerInterceptor, as in [Bearer(known)], not <a2a_grpc.auth"),
-        ({"interceptors": [Bearer]}, ValueError, "as in [Bearer(known)], not [<class 'a2a_grpc.auth.Bearer'>]"),
+        ({"interceptors": [Bearer]}, ValueError, "as in [Bearer(known)], not [<class 'a2a_grpc.auth.schemes.Bearer'>]"),
         ({"public_url": "agent.example.com"}, ValueError, "public_url must be an absolute"),
         ({"trusted_proxies": ["proxy"]}, ValueError, "trusted_proxies must be networks"),
         ({"version_policy": "lax"}, ValueError, "version_policy must be one of infer, strict"),

@@ -211,7 +211,7 @@ REFUSED: dict[str, tuple[Callable[[Client], Awaitable[Any]], type[Exception], st
     "ListTasks, invalid": (
         lambda c: c.list_tasks(a2a.ListTasksRequest(page_size=101)),
         sdk.InvalidParamsError,
-        "page_size: ",
+        ("page_size: ", "pageSize: "),  # on gRPC, and where it was written as JSON
     ),
 }
 
