@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from ..errors import A2AError, DeadlineExceededError
-from ..generated.a2a_pb2 import AgentCard, AgentInterface
+from ..errors import A2AError, DeadlineExceededError, InvalidAgentResponseError
+from ..generated.a2a_pb2 import AgentCard, AgentInterface, Task
 from ..inherited import sooner, trace
 from ..methods import Method, methods
 from ..service_parameters import EXTENSIONS, VERSION
@@ -119,7 +119,7 @@ class Calls:
                 call, sent = await self._outgoing(index, method, message, until, None)
                 response = await self._transport(index).unary(method, sent, call)
                 self._at = index
-                return response
+                return _checked(method, response)
             except A2AError:
                 self._at = index
                 raise
@@ -158,6 +158,12 @@ class Calls:
             made = interceptor(call)
             call = await made if isawaitable(made) else made
         return call
+
+
+def _checked(method: Method, response: Message) -> Message:
+    if isinstance(response, Task) and not response.id:
+        raise InvalidAgentResponseError(f"The agent answered {method.name} with a task that has no id")
+    return response
 
 
 def now() -> float:

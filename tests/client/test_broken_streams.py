@@ -6,7 +6,10 @@ from contextlib import aclosing
 from itertools import chain, repeat
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
+from google.rpc.status_pb2 import Status
 
 from a2a_grpc.client import Client, ConnectError, RemoteError, StreamBrokenError, TaskFailedError, connect
 from a2a_grpc.errors import (
@@ -21,6 +24,7 @@ from a2a_grpc.errors import (
     UnsupportedOperationError,
 )
 from a2a_grpc.generated import a2a_pb2 as pb
+from a2a_grpc.generated.a2a_pb2_grpc import A2AServiceServicer, add_A2AServiceServicer_to_server
 from tests.client.scripted import (
     BINDINGS,
     SSE_HEAD,
@@ -349,6 +353,26 @@ async def test_a_question_is_an_answer(binding: str) -> None:
 # Calls that do not stream
 
 
+@pytest.mark.parametrize(
+    "details", [b"", b"\xff", Status(code=0).SerializeToString(), Status(code=3).SerializeToString()]
+)
+async def test_details_of_another_status_are_none(details: bytes) -> None:
+    class Contradicting(A2AServiceServicer):
+        async def GetTask(self, request: Any, context: Any) -> None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "gone", (("grpc-status-details-bin", details),))
+
+    server = grpc.aio.server()
+    add_A2AServiceServicer_to_server(Contradicting(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with connect(card(f"127.0.0.1:{port}", "GRPC")) as client:
+            with pytest.raises(TaskNotFoundError, match="gone"):
+                await client.get_task("T1")
+    finally:
+        await server.stop(None)
+
+
 @everywhere
 async def test_reads_are_repeated_and_sends_are_not(binding: str) -> None:
     busy = UnavailableError()
@@ -399,6 +423,22 @@ async def test_a_server_that_goes_on_talking_after_the_end_is_left(
     script = Script([Leg(chain([status(COMPLETED)], repeat(chunk("more"))))])
     async with scripted(binding, script) as client:
         assert (await told(client))[0] == status(COMPLETED)
+
+
+@everywhere
+async def test_the_end_of_a_task_stands(binding: str) -> None:
+    script = Script([Leg([status(COMPLETED), status(WORKING), snapshot(WORKING, "again")])])
+    async with scripted(binding, script) as client:
+        assert await told(client) == [status(COMPLETED)]
+        assert (await client.ask("go")).completed
+    assert {*script.calls} == {"SendStreamingMessage"}
+
+
+@everywhere
+async def test_a_task_without_an_id_is_none(binding: str) -> None:
+    async with scripted(binding, Script([], {"GetTask": [pb.Task()]})) as client:
+        with pytest.raises(InvalidAgentResponseError, match="a task that has no id"):
+            await client.get_task("T1")
 
 
 @everywhere

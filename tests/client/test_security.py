@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -204,7 +205,7 @@ async def test_the_card_is_fetched_without_credentials() -> None:
 
 
 async def test_cookies_of_a_server_are_not_kept() -> None:
-    answer = response(dumps({"jsonrpc": "2.0", "id": 1, "result": {}}), Set_Cookie="a=b; Path=/")
+    answer = response(dumps({"jsonrpc": "2.0", "id": 1, "result": {"id": "T"}}), Set_Cookie="a=b; Path=/")
     async with recorder(answer) as (home, seen):
         async with connect(card(home, "JSONRPC")) as client:
             await client.get_task("T")
@@ -302,6 +303,33 @@ async def test_a_token_that_is_refused_is_renewed_once(binding: str) -> None:
                 assert len(seen) == 3
                 accepted.add("t2")
                 assert await anext(client.stream("1"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[" * 200_000,
+        b"x" * 100_000,
+        dumps({"access_token": "a\nb"}),
+        dumps({"access_token": 7}),
+        b"\xff",
+    ],
+    ids=lambda answer: str(answer[:24]),
+)
+async def test_an_answer_that_is_no_token_is_an_error(answer: bytes) -> None:
+    async with recorder(response(answer)) as (home, _):
+        with pytest.raises(UnauthenticatedError, match="No token from"):
+            await OAuth2("me", SECRET, token_url=home).present(OAUTH)
+
+
+@pytest.mark.parametrize("life", ["²", 10**12, "soon", None, True])
+async def test_a_life_that_is_none_is_the_usual_one(life: Any) -> None:
+    clock = Clock()
+    body = b'{"access_token": "t", "expires_in": %s}' % (str(life) if type(life) is int else json.dumps(life)).encode()
+    async with recorder(response(body)) as (home, _):
+        oauth = OAuth2("me", SECRET, token_url=home, clock=clock)
+        await oauth.present(OAUTH)
+    assert oauth._ends_at == clock.now + 300
 
 
 async def test_a_secret_is_not_redirected() -> None:

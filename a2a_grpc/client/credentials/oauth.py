@@ -1,6 +1,7 @@
 """OAuth 2 client credentials: a token fetched once, shared by all calls, and renewed before it ends. RFC 6749, 4.4."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,13 +10,18 @@ from urllib.parse import quote
 
 import aiohttp
 
-from ...errors import UnauthenticatedError, log
+from ...bindings.protojson import JsonSyntaxError, loads
+from ...errors import ResourceExhaustedError, UnauthenticatedError, log
 from ...generated.a2a_pb2 import SecurityScheme
 from ..addresses import is_loopback, origin
+from ..transports.http import read_body
 from .credential import Presented, basic, bearer, fits_token
 
 USUAL_LIFE = 300.0  # seconds of a token that does not say
 LONGEST_FETCH = 10.0  # seconds
+LARGEST_ANSWER = 64 * 1024  # bytes
+_TOKEN = re.compile("[!-~]+")
+_SECONDS = re.compile("[0-9]{1,9}")
 
 
 @dataclass
@@ -72,18 +78,18 @@ class OAuth2:
         try:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(LONGEST_FETCH)) as session:
                 async with session.post(self.token_url, data=form, headers=headers, allow_redirects=False) as response:
-                    answer = await response.json(content_type=None)
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                    answer = loads(await read_body(response, LARGEST_ANSWER, LONGEST_FETCH))
+        except (aiohttp.ClientError, OSError, JsonSyntaxError, ResourceExhaustedError) as error:
             raise UnauthenticatedError(f"No token from {origin(self.token_url)}: {type(error).__name__}") from error
         self._keep(answer, response.status)
 
     def _keep(self, answer: Any, http_status: int) -> None:
         token = answer.get("access_token") if isinstance(answer, dict) else None
-        if http_status != 200 or not isinstance(token, str):
+        if http_status != 200 or not isinstance(token, str) or not _TOKEN.fullmatch(token):
             why = answer.get("error", "") if isinstance(answer, dict) else ""
             raise UnauthenticatedError(f"No token from {origin(self.token_url)}: HTTP {http_status} {why}".rstrip())
-        given = answer.get("expires_in")
-        life = float(given) if isinstance(given, int | float | str) and str(given).isdigit() else USUAL_LIFE
+        given = str(answer.get("expires_in"))
+        life = float(given) if _SECONDS.fullmatch(given) else USUAL_LIFE
         now = self.clock()
         self._token, self._ends_at = token, now + life
         self._renew_at = self._ends_at - min(self.ahead, life / 2)

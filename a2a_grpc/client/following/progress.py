@@ -1,7 +1,9 @@
 """What a stream has told of its task: whose events are taken, and how far the task is."""
 
+from typing import Any
+
 from ...errors import log
-from ...generated.a2a_pb2 import StreamResponse, Task
+from ...generated.a2a_pb2 import StreamResponse
 from ..artifacts import INTERRUPTED, TERMINAL
 
 
@@ -36,13 +38,19 @@ class Progress:
             return False
         if kind == "message":
             self.answered = True
-        elif not self._is_of_this_task(event.task.id if kind == "task" else getattr(event, kind).task_id):
+        elif not self._take(kind, getattr(event, kind)):
             return False
-        elif kind == "task":
-            self._take_snapshot(event.task)
-        elif kind == "status_update":
-            self._take_state(event.status_update.status.state)
         self.begun = True
+        return True
+
+    def _take(self, kind: str, told: Any) -> bool:
+        if not self._is_of_this_task(told.id if kind == "task" else told.task_id):
+            return False
+        if kind == "artifact_update":
+            return True
+        if self._is_taken_back(told.status.state):
+            return False
+        self._note(told.status.state, told.SerializeToString(deterministic=True) if kind == "task" else b"")
         return True
 
     def _is_of_this_task(self, task_id: str) -> bool:
@@ -53,11 +61,13 @@ class Progress:
         log.warning("an event of task %.80r came on the stream of task %.80r: ignored", task_id, self.task_id)
         return False
 
-    def _take_snapshot(self, task: Task) -> None:
-        snapshot = task.SerializeToString(deterministic=True)
-        self.news += snapshot != self._snapshot
-        self.state, self._snapshot = task.status.state, snapshot
+    def _is_taken_back(self, state: int) -> bool:
+        """The end of a task stands, whatever is said after it."""
+        taken_back = self.state in TERMINAL and state not in TERMINAL
+        if taken_back:
+            log.warning("task %.80r has ended, and its stream says otherwise: ignored", self.task_id)
+        return taken_back
 
-    def _take_state(self, state: int) -> None:
-        self.news += state != self.state
-        self.state = state
+    def _note(self, state: int, snapshot: bytes) -> None:
+        self.news += snapshot != self._snapshot if snapshot else state != self.state
+        self.state, self._snapshot = state, snapshot or self._snapshot

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any, Self
 
 import grpc
@@ -162,11 +163,11 @@ def _failure(failed: grpc.aio.AioRpcError) -> A2AError | ConnectError:
 
 
 def _status(failed: grpc.aio.AioRpcError) -> Status:
+    """With its details, unless they are of another status."""
     plain = Status(code=failed.code().value[0], message=failed.details() or "")
     for key, value in failed.trailing_metadata() or ():
         if key == DETAILS and isinstance(value, bytes):
-            try:
-                return Status.FromString(value)
-            except DecodeError:
-                return plain
+            with suppress(DecodeError):
+                status = Status.FromString(value)
+                return status if status.code == plain.code else plain
     return plain
