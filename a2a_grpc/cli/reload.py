@@ -24,11 +24,10 @@ def watch(arguments: Sequence[str], root: Path) -> None:
         signal.signal(number, _interrupt)
     before, child = snapshot(root), None
     try:
-        child = _start(arguments)
         while True:
+            child = _start(arguments)
             before = _next_change(root, before, child)
             _stop(child)
-            child = _start(arguments)
     except KeyboardInterrupt:
         pass
     finally:
