@@ -20,7 +20,7 @@ from .doors import Doors
 from .event_stream import EventStream, end
 from .http_body import HttpLimits, check_size
 from .http_context import HttpContext
-from .json_faults import in_json
+from .json_status import in_json
 from .protojson.fields import descriptor
 from .sse import error_frame, frame
 

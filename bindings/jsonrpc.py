@@ -23,7 +23,8 @@ from .doors import JSONRPC
 from .http_body import JSON, is_json, read_body
 from .http_call import Decoded, HttpCalls
 from .http_context import sent_path
-from .protojson import dumps, from_json, loads, to_dict
+from .json_status import details
+from .protojson import dumps, from_json, loads
 
 OLD_NAMES = {  # method names of 0.3, and what they are called now
     "message/send": "SendMessage",
@@ -68,7 +69,7 @@ class Envelope:
 
     def error(self, status: Status, http_status: int | None = None) -> tuple[int, bytes]:
         code = jsonrpc_code(status)
-        error = {"code": code, "message": status.message, "data": [to_dict(packed) for packed in status.details]}
+        error = {"code": code, "message": status.message, "data": details(status)}
         body = b'{"jsonrpc":"2.0","id":' + self._id + b',"error":' + dumps(error) + b"}"
         return HTTP_STATUS.get(code) or (http_status if http_status in TRANSPORT_LIMITS else 200), body
 

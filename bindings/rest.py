@@ -13,7 +13,8 @@ from .http_body import A2A_JSON, JSON, is_json, media_type, read_body
 from .http_call import Decoded, HttpCalls, wrong_verb
 from .http_context import sent_path
 from .http_rule import Allowed, Router, bind, hint
-from .protojson import dumps, loads, to_dict
+from .json_status import details
+from .protojson import dumps, loads
 
 
 class RestForm:
@@ -31,7 +32,7 @@ class RestForm:
             "code": code,
             "status": code_name(status.code),
             "message": status.message,
-            "details": [to_dict(packed) for packed in status.details],
+            "details": details(status),
         }
         return code, dumps({"error": error})
 

@@ -17,7 +17,7 @@ ROOT = Path(a2a_grpc.__file__).parent
 PURE_BINDINGS = [
     "bindings.protojson.*",
     "bindings.http_rule.*",
-    "bindings.json_faults",
+    "bindings.json_status",
     "bindings.sse",
     "bindings.v0_3.convert*",
 ]

@@ -21,7 +21,7 @@ from lab import SECRET, Lab, card, send
 from wires import All, Outcome
 
 from a2a_grpc import AgentServicer, CardError, Mount, PortError, Server, Turn, run, serve
-from a2a_grpc.bindings.json_faults import in_json
+from a2a_grpc.bindings.json_status import in_json
 from a2a_grpc.errors import InvalidParamsError, Violation
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.options import BindingName

@@ -15,7 +15,7 @@ from typing import Any
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
 from ...errors import LONGEST_QUOTE, nearest, quote
-from .fields import enum_type, tag, varint, wire_type
+from .fields import enum_type, tag, varint
 from .times import read_duration, read_timestamp
 
 Encoder = Callable[[Any], bytes]
@@ -23,7 +23,6 @@ Encoder = Callable[[Any], bytes]
 _DIGITS = re.compile(r"-?[0-9]{1,20}")
 _LARGE = 2.0**64  # numbers within are written without a closer look
 _double = struct.Struct("<d").pack
-_float = struct.Struct("<f").pack
 
 
 class RefusedError(ValueError):
@@ -192,14 +191,10 @@ PAYLOADS: dict[int, Encoder] = {
 
 
 def number_encoder(field: FieldDescriptor) -> Encoder:
-    mark = varint(tag(field, wire_type(field)))
+    mark = varint(tag(field))
     if field.type == FieldDescriptor.TYPE_ENUM:
         return _enum_encoder(enum_type(field), mark)
-    if field.type == FieldDescriptor.TYPE_BOOL:
-        return _bool_encoder(mark)
-    if field.type in _FLOATS:
-        return _float_encoder(mark, _FLOATS[field.type])
-    return _whole_encoder(mark, *_WHOLES[field.type])
+    return _bool_encoder(mark) if field.type == FieldDescriptor.TYPE_BOOL else _int32_encoder(mark)
 
 
 def _enum_encoder(kind: EnumDescriptor, mark: bytes) -> Encoder:
@@ -244,14 +239,14 @@ def _bool_encoder(mark: bytes) -> Encoder:
     return encode
 
 
-def _whole_encoder(mark: bytes, low: int, high: int, number: Encoder) -> Encoder:
+def _int32_encoder(mark: bytes) -> Encoder:
     """A whole number also as a string of digits or with an empty fraction."""
 
     def encode(item: Any) -> bytes:
         whole = item if type(item) is int else _whole(item)
-        if whole is None or not low <= whole <= high:
-            raise refusal(item, f"a whole number from {low} to {high}")
-        return mark + number(whole)
+        if whole is None or not -(2**31) <= whole < 2**31:
+            raise refusal(item, f"a whole number from {-(2**31)} to {2**31 - 1}")
+        return mark + varint(whole)
 
     return encode
 
@@ -262,39 +257,3 @@ def _whole(item: Any) -> int | None:
     if type(item) is str and _DIGITS.fullmatch(item):
         return int(item)
     return int(item) if type(item) is float and item.is_integer() else None
-
-
-def _float_encoder(mark: bytes, number: Encoder) -> Encoder:
-    """A number also as a string, which is how NaN and the infinities are written."""
-
-    def encode(item: Any) -> bytes:
-        try:
-            if type(item) in (int, float, str):
-                return mark + number(float(item))
-        except (ValueError, OverflowError):
-            pass
-        raise refusal(item, "a number")
-
-    return encode
-
-
-def _zigzag(number: int) -> bytes:
-    return varint(number << 1 ^ number >> 63)
-
-
-_SIGNED_32, _UNSIGNED_32 = (-(2**31), 2**31 - 1), (0, 2**32 - 1)
-_SIGNED_64, _UNSIGNED_64 = (-(2**63), 2**63 - 1), (0, 2**64 - 1)
-
-_WHOLES: dict[int, tuple[int, int, Encoder]] = {
-    FieldDescriptor.TYPE_INT32: (*_SIGNED_32, varint),
-    FieldDescriptor.TYPE_SINT32: (*_SIGNED_32, _zigzag),
-    FieldDescriptor.TYPE_SFIXED32: (*_SIGNED_32, struct.Struct("<i").pack),
-    FieldDescriptor.TYPE_UINT32: (*_UNSIGNED_32, varint),
-    FieldDescriptor.TYPE_FIXED32: (*_UNSIGNED_32, struct.Struct("<I").pack),
-    FieldDescriptor.TYPE_INT64: (*_SIGNED_64, varint),
-    FieldDescriptor.TYPE_SINT64: (*_SIGNED_64, _zigzag),
-    FieldDescriptor.TYPE_SFIXED64: (*_SIGNED_64, struct.Struct("<q").pack),
-    FieldDescriptor.TYPE_UINT64: (*_UNSIGNED_64, varint),
-    FieldDescriptor.TYPE_FIXED64: (*_UNSIGNED_64, struct.Struct("<Q").pack),
-}
-_FLOATS: dict[int, Encoder] = {FieldDescriptor.TYPE_DOUBLE: _double, FieldDescriptor.TYPE_FLOAT: _float}

@@ -10,16 +10,13 @@ from google.protobuf.message import Message
 VARINT, FIXED64, LENGTH, START_GROUP, END_GROUP, FIXED32 = range(6)  # wire types
 WIDTHS = {FIXED64: 8, FIXED32: 4}
 
-_WIRE_TYPES = {
-    FieldDescriptor.TYPE_DOUBLE: FIXED64,
-    FieldDescriptor.TYPE_FIXED64: FIXED64,
-    FieldDescriptor.TYPE_SFIXED64: FIXED64,
-    FieldDescriptor.TYPE_FLOAT: FIXED32,
-    FieldDescriptor.TYPE_FIXED32: FIXED32,
-    FieldDescriptor.TYPE_SFIXED32: FIXED32,
+_WIRE_TYPES = {  # the kinds of fields that A2A has; its numbers are never repeated, nor keys of maps
     FieldDescriptor.TYPE_STRING: LENGTH,
     FieldDescriptor.TYPE_BYTES: LENGTH,
     FieldDescriptor.TYPE_MESSAGE: LENGTH,
+    FieldDescriptor.TYPE_BOOL: VARINT,
+    FieldDescriptor.TYPE_ENUM: VARINT,
+    FieldDescriptor.TYPE_INT32: VARINT,
 }
 
 _NO_FORM = frozenset(
@@ -32,9 +29,14 @@ _NO_FORM = frozenset(
 
 
 def require_form(kind: Descriptor) -> None:
-    """Raises TypeError for a type whose own JSON form A2A has no use for; it must not be taken for an ordinary one."""
+    """Raises TypeError for a type whose JSON form A2A has no use for; it must not be taken for an ordinary one."""
     if kind.full_name in _NO_FORM:
         raise TypeError(f"the JSON form of {kind.full_name} is not known here")
+    for field in kind.fields:
+        number = _WIRE_TYPES.get(field.type) != LENGTH
+        is_key = field.name == "key" and kind.GetOptions().map_entry
+        if field.type not in _WIRE_TYPES or (number and (is_key or is_repeated(field))):
+            raise TypeError(f"the JSON form of {field.full_name} is not known here")
 
 
 def descriptor(message: Message | type[Message]) -> Descriptor:
@@ -83,12 +85,11 @@ def entry_fields(entry: Descriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
 
 
 def wire_type(field: FieldDescriptor) -> int:
-    """Of one value; a repeated number may be packed as well."""
-    return _WIRE_TYPES.get(field.type, VARINT)
+    return _WIRE_TYPES[field.type]
 
 
-def tag(field: FieldDescriptor, wire: int) -> int:
-    return field.number << 3 | wire
+def tag(field: FieldDescriptor) -> int:
+    return field.number << 3 | wire_type(field)
 
 
 _BYTES = tuple(bytes((byte,)) for byte in range(128))

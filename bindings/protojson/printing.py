@@ -28,23 +28,18 @@ of what to print.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from textwrap import indent
 from typing import Any
 
-from google.protobuf import descriptor_pool
-from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from ...errors import InvalidAgentResponseError
 from .fields import (
-    FIXED32,
-    FIXED64,
     LENGTH,
     VARINT,
-    WIDTHS,
     descriptor,
     enum_type,
     is_map,
@@ -58,7 +53,7 @@ from .fields import (
     varint,
     wire_type,
 )
-from .wire_values import NUMBERS, SPECIAL, Names, Reader, UnprintableError, read_bytes
+from .wire_values import SPECIAL, Names, Reader, UnprintableError, int32, read_bytes
 
 ALWAYS: dict[str, Callable[[], dict[str, Any]]] = {
     "lf.a2a.v1.ListTasksResponse": lambda: {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0},
@@ -83,7 +78,7 @@ def to_dict(message: Message) -> dict[str, Any]:
 
 @cache
 def _reader(kind: Descriptor) -> Reader:
-    return _SPECIAL.get(kind.full_name) or _compiled(kind)
+    return SPECIAL.get(kind.full_name) or _compiled(kind)
 
 
 _READ = """
@@ -145,36 +140,22 @@ pos = start + 1
 if number > 127:
     number, pos = read_varint(data, start)
 """,
-    FIXED64: """
-start = pos + {past}
-pos = start + 8
-""",
-    FIXED32: """
-start = pos + {past}
-pos = start + 4
-""",
 }
 
-_VALUE = {
-    LENGTH: "{of}(data, start, pos)",
-    VARINT: "{of}(number)",
-    FIXED64: "{of}(data[start:pos])",
-    FIXED32: "{of}(data[start:pos])",
-}
+_VALUE = {LENGTH: "{of}(data, start, pos)", VARINT: "{of}(number)"}
 _VALUE_OF_TYPE = {
     FieldDescriptor.TYPE_STRING: "data[start:pos].decode()",
     FieldDescriptor.TYPE_ENUM: "{of}[number]",
 }
-
-_PACKED = "unpacked(data, start, pos, {each}, {of})"
+_OF_TYPE = {FieldDescriptor.TYPE_BYTES: read_bytes, FieldDescriptor.TYPE_BOOL: bool, FieldDescriptor.TYPE_INT32: int32}
 
 
 def _compiled(kind: Descriptor) -> Reader:
     require_form(kind)
-    names: dict[str, Any] = {"keys": {}, "always": ALWAYS.get(kind.full_name), "unpacked": _unpacked}
+    names: dict[str, Any] = {"keys": {}, "always": ALWAYS.get(kind.full_name)}
     names |= {"read_varint": read_varint, "skipped": skipped, "UnprintableError": UnprintableError}
     for field in kind.fields:
-        names["keys"] |= {tag(field, wire): field.json_name for wire in _wires(field)}
+        names["keys"][tag(field)] = field.json_name
         names[f"of_{field.number}"] = _of(field, names)
     exec(_text(kind), names)
     read: Reader = names["read"]
@@ -190,32 +171,17 @@ def _text(kind: Descriptor) -> str:
 
 
 def _block(field: FieldDescriptor, layout: Mapping[str, str]) -> str:
-    wire = wire_type(field)
-    parts = {"key": repr(field.json_name), "of": f"of_{field.number}", "each": str(wire), **layout}
-    value = _VALUE_OF_TYPE.get(field.type, _VALUE[wire])
+    parts = {"tag": str(tag(field)), "key": repr(field.json_name), "of": f"of_{field.number}", **layout}
+    parts["take"] = _filled(_TAKE[wire_type(field)], **parts)
+    parts["value"] = _filled(_VALUE_OF_TYPE.get(field.type, _VALUE[wire_type(field)]), **parts)
     if is_map(field):
-        return _form(_REPEATED, field, wire, value, empty="{}", add="update", **parts)
-    if not is_repeated(field):
-        return _form(_SINGLE, field, wire, value, **parts)
-    one_by_one = _form(_REPEATED, field, wire, value, empty="[]", add="append", **parts)
-    if wire == LENGTH:
-        return one_by_one
-    return one_by_one + _form(_REPEATED, field, LENGTH, _PACKED, empty="[]", add="extend", **parts)
-
-
-def _form(template: str, field: FieldDescriptor, wire: int, value: str, **parts: str) -> str:
-    take, value = _filled(_TAKE[wire], **parts), _filled(value, **parts)
-    return _filled(template, tag=str(tag(field, wire)), take=take, value=value, **parts)
+        return _filled(_REPEATED, empty="{}", add="update", **parts)
+    return _filled(_REPEATED, empty="[]", add="append", **parts) if is_repeated(field) else _filled(_SINGLE, **parts)
 
 
 def _filled(template: str, **parts: str) -> str:
     """A part that starts a line keeps the indentation of its place."""
     return re.sub(r"(?m)(^ *)?\{(\w+)\}", lambda m: indent(parts[m[2]].strip("\n"), m[1] or ""), template)
-
-
-def _wires(field: FieldDescriptor) -> set[int]:
-    """A repeated number may be packed."""
-    return {wire_type(field), LENGTH} if is_repeated(field) else {wire_type(field)}
 
 
 def _of(field: FieldDescriptor, names: dict[str, Any]) -> Any:
@@ -225,43 +191,17 @@ def _of(field: FieldDescriptor, names: dict[str, Any]) -> Any:
         return late(names, f"of_{field.number}", partial(make, message_type(field)))
     if field.type == FieldDescriptor.TYPE_ENUM:
         return Names({value.number: value.name for value in enum_type(field).values})
-    return read_bytes if field.type == FieldDescriptor.TYPE_BYTES else NUMBERS.get(field.type)
+    return _OF_TYPE.get(field.type)
 
 
 def _map_entry(entry: Descriptor) -> Reader:
-    """An entry is a message of a key and a value; an absent one has its default, which is all zeros on the wire."""
+    """An entry is a message of a key and a value; an absent one has its default, which is a zero on the wire."""
     read = _reader(entry)
-    zeros = b"".join(varint(tag(f, wire_type(f))) + bytes(WIDTHS.get(wire_type(f), 1)) for f in entry.fields)
+    zeros = b"".join(varint(tag(field)) + b"\0" for field in entry.fields)
     default = read(zeros, 0, len(zeros))
 
     def pair(data: bytes, pos: int, end: int) -> dict[str, Any]:
         found = {**default, **read(data, pos, end)}
-        key = found["key"]
-        return {key if type(key) is str else str(key).lower(): found["value"]}
+        return {found["key"]: found["value"]}
 
     return pair
-
-
-def _unpacked(data: bytes, pos: int, end: int, wire: int, of: Any) -> Iterator[Any]:
-    if width := WIDTHS.get(wire):
-        yield from (of(data[start : start + width]) for start in range(pos, end, width))
-        return
-    value = of.__getitem__ if type(of) is Names else of
-    while pos < end:
-        number, pos = read_varint(data, pos)
-        yield value(number)
-
-
-def _any(data: bytes, pos: int, end: int) -> dict[str, Any]:
-    """The fields of the packed message beside its `@type`; its bytes as `value` where this program lacks the type."""
-    packed = AnyMessage.FromString(data[pos:end])
-    members = {"@type": packed.type_url}
-    try:
-        kind = descriptor_pool.Default().FindMessageTypeByName(packed.type_url.rpartition("/")[2])
-        value = _reader(kind)(packed.value, 0, len(packed.value))
-    except (KeyError, TypeError):
-        return {**members, "value": read_bytes(packed.value, 0, len(packed.value))}
-    return {**members, "value": value} if kind.full_name in _SPECIAL else {**members, **value}
-
-
-_SPECIAL = {**SPECIAL, "google.protobuf.Any": _any}

@@ -10,7 +10,6 @@ gives the plain form of the value, which is then written. So the rules of names,
 the rules of single values in the encoders that both use.
 """
 
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NoReturn, TypeVar
 
@@ -97,10 +96,9 @@ def _refuse(item: Any) -> NoReturn:
 
 def _way(field: FieldDescriptor) -> Encoder:
     """Writes a field: tags, lengths and payloads."""
-    encode = _encoder(field)
-    mark = tag(field, LENGTH)
+    encode, mark = _encoder(field), tag(field)
     if wire_type(field) != LENGTH or is_map(field):
-        return _each(encode) if is_repeated(field) and not is_map(field) else encode
+        return encode
     if field.type == FieldDescriptor.TYPE_STRING and not is_repeated(field):
         return text_framed(mark)
     return _each(framed(mark, encode)) if is_repeated(field) else framed(mark, encode)
@@ -127,23 +125,15 @@ def _encoder(field: FieldDescriptor) -> Encoder:
 
 def _map_encoder(field: FieldDescriptor) -> Encoder:
     """An entry is a message of a key and a value."""
-    write, mark = _writer(held(field)), varint(tag(field, LENGTH))
-    key_of = _map_key(entry_fields(held(field))[0])
+    write, mark = _writer(held(field)), varint(tag(field))
 
     def encode(item: Any) -> bytes:
         if type(item) is not dict:
             raise RefusedError
-        entries = [write({"key": key_of(key), "value": value}) for key, value in item.items()]
+        entries = [write({"key": key, "value": value}) for key, value in item.items()]
         return b"".join(mark + varint(len(entry)) + entry for entry in entries)
 
     return encode
-
-
-def _map_key(field: FieldDescriptor) -> Callable[[str], Any]:
-    """Keys are strings in JSON; numbers are read from strings anyway, booleans only here."""
-    if field.type != FieldDescriptor.TYPE_BOOL:
-        return str
-    return lambda key: {"true": True, "false": False}.get(key, key)
 
 
 class _Care:
@@ -193,11 +183,10 @@ class _Care:
         if type(item) is not dict:
             return self.fault(path, f"read {shown(item)}; send an object")
         key_field, value_field = entry_fields(held(field))
-        key_of = _map_key(key_field)
         plain = {}
         for key, value in item.items():
             at = f"{path}[{shown(key)}]"
-            self.one(key_field, key_of(key), at, level)
+            self.one(key_field, key, at, level)
             plain[key] = self.one(value_field, value, at, level + 1)
         return plain
 

@@ -47,17 +47,6 @@ def _second(clock: str) -> int:
     return (moment.toordinal() - _EPOCH) * 86400 + moment.hour * 3600 + moment.minute * 60 + moment.second
 
 
-def duration_text(seconds: int, nanos: int) -> str:
-    """Seconds with 0, 3, 6 or 9 digits. Raises ValueError where the two disagree in sign or are out of range."""
-    if abs(seconds) > _LONGEST or abs(nanos) >= 1_000_000_000 or seconds * nanos < 0:
-        raise ValueError(f"a duration of {seconds} s and {nanos} ns is out of range")
-    sign = "-" if seconds < 0 or nanos < 0 else ""
-    digits = f"{abs(nanos):09}"
-    while digits.endswith("000"):
-        digits = digits[:-3]
-    return f"{sign}{abs(seconds)}{'.' if digits else ''}{digits}s"
-
-
 def read_duration(text: str) -> tuple[int, int]:
     """Seconds and nanoseconds. Raises ValueError."""
     found = _DURATION.fullmatch(text)

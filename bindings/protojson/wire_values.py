@@ -9,10 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from google.protobuf.descriptor import FieldDescriptor
-
 from .fields import read_varint, skipped
-from .times import duration_text, timestamp_text
+from .times import timestamp_text
 
 Reader = Callable[[bytes, int, int], Any]
 """From the bytes between two positions to a JSON value."""
@@ -139,30 +137,26 @@ def _number(data: bytes, pos: int) -> float | int:
     return whole if whole == number and _LEAST <= whole <= _MOST else number
 
 
-def _timed(text: Callable[[int, int], str]) -> Reader:
-    """The reader of a message of seconds (1) and nanos (2)."""
-
-    def read(data: bytes, pos: int, end: int) -> str:
-        found = {0x08: 0, 0x10: 0}
-        while pos < end:
-            mark, pos = read_varint(data, pos)
-            if mark in found:
-                found[mark], pos = read_varint(data, pos)
-            else:
-                pos = skipped(data, pos, mark)
-        try:
-            return text(_int64(found[0x08]), _int32(found[0x10]))
-        except ValueError as error:
-            raise UnprintableError(str(error)) from None
-
-    return read
+def _timestamp(data: bytes, pos: int, end: int) -> str:
+    """A message of seconds (1) and nanos (2)."""
+    found = {0x08: 0, 0x10: 0}
+    while pos < end:
+        mark, pos = read_varint(data, pos)
+        if mark in found:
+            found[mark], pos = read_varint(data, pos)
+        else:
+            pos = skipped(data, pos, mark)
+    try:
+        return timestamp_text(_int64(found[0x08]), int32(found[0x10]))
+    except ValueError as error:
+        raise UnprintableError(str(error)) from None
 
 
 def read_bytes(data: bytes, pos: int, end: int) -> str:
     return binascii.b2a_base64(data[pos:end], newline=False).decode()
 
 
-def _int32(number: int) -> int:
+def int32(number: int) -> int:
     number &= 0xFFFFFFFF
     return number - (1 << 32) if number >> 31 else number
 
@@ -171,51 +165,17 @@ def _int64(number: int) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
-def _zigzag(number: int) -> int:
-    return number >> 1 ^ -(number & 1)
-
-
-def _fixed(code: str, then: Callable[[Any], Any]) -> Callable[[bytes], Any]:
-    layout = struct.Struct("<" + code)
-    return lambda raw: then(layout.unpack(raw)[0])
-
-
-def _float(number: float) -> float | str:
-    """In fields typed as numbers, ProtoJSON has names for what JSON lacks."""
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-
-
 class Names(dict[int, Any]):
     """The names of an enum; an unknown number is printed as the number."""
 
     def __missing__(self, number: int) -> int:
-        return _int32(number)
+        return int32(number)
 
-
-NUMBERS: dict[int, Callable[[Any], Any]] = {
-    FieldDescriptor.TYPE_BOOL: bool,
-    FieldDescriptor.TYPE_INT32: _int32,
-    FieldDescriptor.TYPE_UINT32: int,
-    FieldDescriptor.TYPE_SINT32: _zigzag,
-    FieldDescriptor.TYPE_INT64: lambda number: str(_int64(number)),
-    FieldDescriptor.TYPE_UINT64: str,
-    FieldDescriptor.TYPE_SINT64: lambda number: str(_zigzag(number)),
-    FieldDescriptor.TYPE_FIXED32: _fixed("I", int),
-    FieldDescriptor.TYPE_SFIXED32: _fixed("i", int),
-    FieldDescriptor.TYPE_FIXED64: _fixed("Q", str),
-    FieldDescriptor.TYPE_SFIXED64: _fixed("q", str),
-    FieldDescriptor.TYPE_FLOAT: _fixed("f", _float),
-    FieldDescriptor.TYPE_DOUBLE: _fixed("d", _float),
-}
-"""By field type: from the number of a varint, or from the bytes of a fixed number."""
 
 SPECIAL: dict[str, Reader] = {
-    "google.protobuf.Duration": _timed(duration_text),
     "google.protobuf.ListValue": read_list,
     "google.protobuf.Struct": read_struct,
-    "google.protobuf.Timestamp": _timed(timestamp_text),
+    "google.protobuf.Timestamp": _timestamp,
     "google.protobuf.Value": read_value,
 }
 """By message type."""

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 from google.protobuf.json_format import MessageToJson
 
+from a2a_grpc.bindings.json_status import details
 from a2a_grpc.bindings.protojson import dumps, loads, to_dict
 from a2a_grpc.client import Client, connect
 from a2a_grpc.context import STATUS_DETAILS
@@ -259,7 +260,7 @@ class _JsonRpc:
 
     def error(self, error: A2AError) -> bytes:
         told = error.status()
-        value = {"code": jsonrpc_code(told), "message": told.message, "data": [to_dict(d) for d in told.details]}
+        value = {"code": jsonrpc_code(told), "message": told.message, "data": details(told)}
         return dumps({"jsonrpc": "2.0", "id": self._id, "error": value})
 
     def status(self, error: A2AError) -> int:
@@ -278,7 +279,7 @@ class _Rest:
     def error(self, error: A2AError) -> bytes:
         told = error.status()
         value = {"code": self.status(error), "status": code_name(told.code), "message": told.message}
-        return dumps({"error": {**value, "details": [to_dict(d) for d in told.details]}})
+        return dumps({"error": {**value, "details": details(told)}})
 
     def status(self, error: A2AError) -> int:
         return http_status(error.code)

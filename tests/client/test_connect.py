@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from a2a_grpc import Server
-from a2a_grpc.bindings.protojson import dumps, to_dict, to_json
+from a2a_grpc.bindings.json_status import details
+from a2a_grpc.bindings.protojson import dumps, to_json
 from a2a_grpc.client import (
     CardCache,
     CardReadError,
@@ -226,7 +227,7 @@ async def test_subscribing_falls_back_to_get_once(status: int) -> None:
 
 async def test_a_task_that_is_not_found_is_not_asked_for_twice() -> None:
     told = TaskNotFoundError().status()
-    error = {"code": 404, "status": "NOT_FOUND", "message": "m", "details": [to_dict(d) for d in told.details]}
+    error = {"code": 404, "status": "NOT_FOUND", "message": "m", "details": details(told)}
     async with serving(response(dumps({"error": error}), 404)) as (url, heads):
         async with connect(card(url, "HTTP+JSON")) as client:
             with pytest.raises(TaskNotFoundError):

@@ -9,7 +9,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from a2a_grpc import errors
-from a2a_grpc.bindings.protojson import to_dict
+from a2a_grpc.bindings.json_status import details as json_details
 from a2a_grpc.client.transports.failures import RemoteError, error, of_http, of_jsonrpc, of_rest, of_status, retry_delay
 from a2a_grpc.errors import A2AError, InvalidParamsError, Violation, code_name, http_status, jsonrpc_code
 
@@ -19,7 +19,7 @@ FIRST_OF_REASON = {k.reason: k for k in reversed(KINDS)}
 
 def each_way(status: Status) -> list[A2AError]:
     """The same error from gRPC, JSON-RPC and HTTP+JSON."""
-    details = [to_dict(d) for d in status.details]
+    details = json_details(status)
     rpc = {"code": jsonrpc_code(status), "message": status.message, "data": details}
     rest = {"code": 1, "status": code_name(status.code), "message": status.message, "details": details}
     return [error(of_status(status)), error(of_jsonrpc(rpc)), error(of_rest(rest, http_status(status.code)))]

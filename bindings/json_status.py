@@ -1,11 +1,15 @@
-"""What is wrong with the fields of a request, told to one who wrote it as JSON: by JSON names, with near misses."""
+"""A status for one who writes JSON: fields by their JSON names, with near misses, and details in ProtoJSON."""
 
+import base64
 import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from google.protobuf import json_format
+from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import BadRequest
 from google.rpc.status_pb2 import Status
 
@@ -39,6 +43,18 @@ def in_json(status: Status, request: Descriptor | None = None, value: Any = None
             packed.Pack(bad)
         told.details.append(packed)
     return told
+
+
+def details(status: Status) -> list[Any]:
+    """Its details as JSON objects with an `@type`. Of what this program cannot read, the bytes as `value`."""
+    return [_detail(packed) for packed in status.details]
+
+
+def _detail(packed: AnyMessage) -> Any:
+    try:
+        return json_format.MessageToDict(packed)
+    except (json_format.Error, DecodeError, TypeError, ValueError, RecursionError):
+        return {"@type": packed.type_url, "value": base64.b64encode(packed.value).decode()}
 
 
 def _near_miss(request: Descriptor | None, value: Any, path: str) -> str:
