@@ -3,7 +3,7 @@
 import re
 
 from google.api import annotations_pb2, field_behavior_pb2, http_pb2
-from google.protobuf import descriptor_pool, duration_pb2, timestamp_pb2
+from google.protobuf import descriptor_pool, timestamp_pb2
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import Message
@@ -12,37 +12,29 @@ from google.protobuf.message_factory import GetMessageClass
 MESSAGES = {
     "Author": "string name, string country_code, repeated string pen_names",
     "Book": (
-        "string name, required string title, repeated int32 page_counts, repeated .library.v1.Genre genres, "
-        ".library.v1.Author author, .google.protobuf.Timestamp published, bytes cover, int64 copies, double price, "
-        "bool lent"
+        "string name, required string title, .library.v1.Genre genre, .library.v1.Author author, "
+        ".google.protobuf.Timestamp published, bytes cover, int32 copies, bool lent"
     ),
     "BookRequest": "string name, string view_mode",
     "SaveBook": "required .library.v1.Book book, string shelf, repeated string update_paths, bool validate_only",
     "Search": (
-        ".library.v1.Author author, repeated int32 years, repeated .library.v1.Genre genres, repeated string words, "
-        ".google.protobuf.Timestamp since, optional bool lent, int64 limit, double max_price, .library.v1.Genre genre, "
-        "bytes cursor, .google.protobuf.Duration wait, repeated bool flags, uint32 floor, "
-        "repeated .library.v1.Book like, string tenant"
+        ".library.v1.Author author, repeated string words, .google.protobuf.Timestamp since, optional bool lent, "
+        "int32 limit, .library.v1.Genre genre, repeated .library.v1.Book like, string tenant"
     ),
     "Books": "repeated .library.v1.Book books, string next_page",
-    "Copy": "int32 shelf, bool lent, .library.v1.Genre genre",
-    "FileRequest": "string shelf, string path",
 }
 
 RPCS = """
-GetBook     BookRequest Book     get:/v1/{name=shelves/*/books/*}, get:/v1/{name=archive/**}
-SaveBook    SaveBook    Book     patch:/v1/{book.name=shelves/*/books/*} body:book, put:/v1/books body:book
+GetBook     BookRequest Book     get:/v1/{name=shelves/*/books/*}, get:/v1/archive/{name}
+SaveBook    SaveBook    Book     patch:/v1/{shelf=shelves/*}/books body:book, put:/v1/books body:book
 Search      Search      Books    get:/v1/books, post:/v1/books:search body:*
-GetCopy     Copy        Copy     get:/v1/shelves/{shelf}/copies/{lent}/{genre}
-ReadFile    FileRequest Book     get:/files/{shelf}/{path=**}, get:/files/{shelf}/{path=**}:raw, LINK:/files/{shelf}
 LendBook    BookRequest Book     post:/v1/{name=shelves/*/books/*}:lend body:*, get:/v1/{name=shelves/*/books/*}:peek
-Anything    BookRequest Book     *:/any/{name}, get:/any/*/deep/{name}
 """
 
 
 def _file() -> FileDescriptorProto:
     file = FileDescriptorProto(name="library/v1/library.proto", package="library.v1", syntax="proto3")
-    used = (annotations_pb2, field_behavior_pb2, timestamp_pb2, duration_pb2)
+    used = (annotations_pb2, field_behavior_pb2, timestamp_pb2)
     file.dependency.extend(module.DESCRIPTOR.name for module in used)
     genres = file.enum_type.add(name="Genre")
     for number, name in enumerate(("GENRE_UNSPECIFIED", "GENRE_NOVEL", "GENRE_POETRY", "GENRE_ESSAY")):

@@ -8,7 +8,6 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from a2a_grpc.bindings.http_rule import RESERVED, Allowed, Match, Router, bind, bindings, expand, hint
-from a2a_grpc.bindings.http_rule.parameter import parameter
 from a2a_grpc.bindings.protojson import to_dict
 from a2a_grpc.errors import InvalidParamsError
 from a2a_grpc.generated import a2a_pb2
@@ -156,36 +155,21 @@ LIBRARY_PATHS = [
     ("GET", "/v1/shelves/1/books/2", ("GetBook", {"name": "shelves/1/books/2"})),
     ("GET", "/v1/shelves/1/books/a%2Fb%20c", ("GetBook", {"name": "shelves/1/books/a%2Fb c"})),
     ("GET", "/v1/shelves/1/book/2", None),
-    ("GET", "/v1/archive", ("GetBook", {"name": "archive"})),
-    ("GET", "/v1/archive/1/2%2f3/4", ("GetBook", {"name": "archive/1/2%2F3/4"})),
+    ("GET", "/v1/archive", None),
     ("GET", "/v1/archive/", None),
-    ("GET", "/v1/archive//x", None),
-    ("PATCH", "/v1/shelves/1/books/2", ("SaveBook", {"book.name": "shelves/1/books/2"})),
-    ("DELETE", "/v1/shelves/1/books/2", allowed("GET", "PATCH")),
+    ("GET", "/v1/archive/1%2f2", ("GetBook", {"name": "1/2"})),
+    ("PATCH", "/v1/shelves/1/books", ("SaveBook", {"shelf": "shelves/1"})),
+    ("DELETE", "/v1/shelves/1/books/2", allowed("GET")),
     ("PUT", "/v1/books", ("SaveBook", {})),
     ("GET", "/v1/books", ("Search", {})),
     ("POST", "/v1/books:search", ("Search", {})),
     ("GET", "/v1/books:search", allowed("POST")),
-    (
-        "GET",
-        "/v1/shelves/7/copies/true/GENRE_POETRY",
-        ("GetCopy", {"shelf": "7", "lent": "true", "genre": "GENRE_POETRY"}),
-    ),
-    ("GET", "/files/s", ("ReadFile", {"shelf": "s", "path": ""})),
-    ("GET", "/files/s/a/b/c", ("ReadFile", {"shelf": "s", "path": "a/b/c"})),
-    ("GET", "/files/s/a/b:raw", ("ReadFile", {"shelf": "s", "path": "a/b"})),
-    ("GET", "/files/s/a/b:c", ("ReadFile", {"shelf": "s", "path": "a/b:c"})),
-    ("GET", "/files/s/a/:raw", None),
-    ("GET", "/files", None),
-    ("LINK", "/files/s", ("ReadFile", {"shelf": "s"})),
-    ("PUT", "/files/s", allowed("GET", "LINK")),
     ("POST", "/v1/shelves/1/books/2:lend", ("LendBook", {"name": "shelves/1/books/2"})),
     ("GET", "/v1/shelves/1/books/2:lend", allowed("POST")),
     ("GET", "/v1/shelves/1/books/2:peek", ("LendBook", {"name": "shelves/1/books/2"})),
     ("POST", "/v1/shelves/1/books/2:peek", ("LendBook", {"name": "shelves/1/books/2"})),
     ("POST", "/v1/shelves/1/books/2:burn", None),
-    ("BREW", "/any/tea", ("Anything", {"name": "tea"})),
-    ("GET", "/any/x/deep/tea", ("Anything", {"name": "tea"})),
+    ("GET", "/v1/shelves/1/books/:peek", None),
 ]
 
 
@@ -303,46 +287,30 @@ def test_a2a_requests(verb, target, body, expected):
     assert bound(router, verb, target, body) == expected
 
 
-BOOK, SAVE, SEARCH, COPY = (message_type(name) for name in ("Book", "SaveBook", "Search", "Copy"))
-THREE = "/v1/shelves/1/books/3"
-NAME3 = "shelves/1/books/3"
+BOOK, SAVE, SEARCH = (message_type(name) for name in ("Book", "SaveBook", "Search"))
+SHELF = "/v1/shelves/1/books"
 
 LIBRARY_BOUND = [
-    ("PATCH", THREE, {"title": "T"}, SAVE(book=BOOK(name=NAME3, title="T"))),
-    ("PATCH", THREE, {"name": "other", "title": "T"}, SAVE(book=BOOK(name=NAME3, title="T"))),
+    ("PATCH", SHELF, {"title": "T"}, SAVE(shelf="shelves/1", book=BOOK(title="T"))),
     (
         "PATCH",
-        THREE + "?shelf=s&validateOnly=true&updatePaths=a,b&updatePaths=c&book.title=no",
+        SHELF + "?shelf=s&validateOnly=true&book=no&book.title=no",
         {"title": "T"},
-        SAVE(book=BOOK(name=NAME3, title="T"), shelf="s", validate_only=True, update_paths=["a,b", "c"]),
+        SAVE(shelf="shelves/1", book=BOOK(title="T"), validate_only=True),
     ),
     (
         "PUT",
-        "/v1/books",
+        "/v1/books?shelf=s",
         {"title": "T", "author": {"countryCode": "BE"}},
-        SAVE(book={"title": "T", "author": {"country_code": "BE"}}),
+        SAVE(shelf="s", book={"title": "T", "author": {"country_code": "BE"}}),
     ),
-    ("GET", "/v1/books?author.name=A&author.countryCode=BE", None, SEARCH(author={"name": "A", "country_code": "BE"})),
-    ("GET", "/v1/books?author.pen_names=x&author.penNames=y", None, SEARCH(author={"pen_names": ["x", "y"]})),
-    ("GET", "/v1/books?years=1,2&years=3&words=a,b&words=c", None, SEARCH(years=[1, 2, 3], words=["a,b", "c"])),
-    ("GET", "/v1/books?genres=GENRE_NOVEL,3&genre=GENRE_ESSAY", None, SEARCH(genres=[1, 3], genre=3)),
-    ("GET", "/v1/books?flags=true&flags=0", None, SEARCH(flags=[True, False])),
-    (
-        "GET",
-        "/v1/books?limit=-9007199254740993&maxPrice=1.5&floor=4294967295",
-        None,
-        SEARCH(limit=-9007199254740993, max_price=1.5, floor=4294967295),
-    ),
-    ("GET", "/v1/books?since=2026-01-02T03:04:05.678Z&cursor=+/+/", None, SEARCH(since=MOMENT, cursor=b"\xfb\xff\xbf")),
-    ("GET", "/v1/books?cursor= / /", None, SEARCH(cursor=b"\xfb\xff\xbf")),
-    ("GET", "/v1/books?wait=1.5s&wait.seconds=7", None, SEARCH(wait={"seconds": 1, "nanos": 500000000})),
-    ("GET", "/v1/books?since.seconds=5&like.title=x&words.x=y", None, SEARCH()),
+    ("GET", "/v1/books?author.name=A&words.x=y", None, SEARCH()),  # names of fields in fields are no names
+    ("GET", "/v1/books?genre=GENRE_ESSAY&limit=-2147483648", None, SEARCH(genre=3, limit=-2147483648)),
+    ("GET", "/v1/books?lent=0", None, SEARCH(lent=False)),
+    ("GET", "/v1/books?since=2026-01-02T03:04:05.678Z", None, SEARCH(since=MOMENT)),
     ("GET", "/v1/books?" + "author." * 5000 + "name=x", None, SEARCH()),
     ("POST", "/v1/books:search", None, SEARCH()),
-    ("POST", "/v1/books:search?limit=4", {"years": [1]}, SEARCH(years=[1])),
-    ("GET", "/v1/shelves/7/copies/true/GENRE_POETRY", None, COPY(shelf=7, lent=True, genre=2)),
-    ("GET", "/v1/shelves/7/copies/0/2", None, COPY(shelf=7, lent=False, genre=2)),
-    ("GET", "/files/s/a/b?path=no", None, message_type("FileRequest")(shelf="s", path="a/b")),
+    ("POST", "/v1/books:search?limit=4", {"words": ["a"]}, SEARCH(words=["a"])),
 ]
 
 
@@ -371,11 +339,9 @@ REFUSED = [
     (router, "POST", "/message:send", "text", [""]),
     (router, "POST", "/p/message:send", None, ["message"]),
     (router, "POST", CONFIGS, None, ["url"]),
-    (library, "GET", "/v1/shelves/x/copies/maybe/GENRE_POEMS", None, ["genre", "lent", "shelf"]),
-    (library, "GET", "/v1/books?author=A", None, ["author"]),
-    (library, "GET", "/v1/books?years=1,x&flags=maybe", None, ["flags[0]", "years[1]"]),
-    (library, "PATCH", THREE + "?validateOnly=maybe", {"copies": "x"}, ["book.copies", "validate_only"]),
-    (library, "PATCH", THREE, "text", ["book"]),
+    (library, "GET", "/v1/books?author=A&words=a&limit=1.5", None, ["author", "limit", "words"]),
+    (library, "PATCH", SHELF + "?validateOnly=maybe", {"copies": "x"}, ["book.copies", "validate_only"]),
+    (library, "PATCH", SHELF, "text", ["book"]),
     (library, "PUT", "/v1/books", None, ["book"]),
 ]
 
@@ -393,15 +359,9 @@ def test_an_empty_body_says_what_to_send():
 def test_the_body_is_not_changed():
     body = {"title": "T", "name": "given", "tenant": "b"}
     before = dict(body)
-    bound(library, "PATCH", THREE + "?shelf=s", body)
+    bound(library, "PATCH", SHELF + "?validateOnly=true", body)
     bound(router, "POST", "/p/tasks/T1:cancel", body)
     assert body == before
-
-
-def test_names_that_are_too_long_to_be_fields_are_not_remembered():
-    remembered = parameter.cache_info().currsize
-    bound(router, "GET", f"/tasks?{'x' * 5000}=1")
-    assert parameter.cache_info().currsize == remembered
 
 
 # Start-up
@@ -409,18 +369,16 @@ def test_names_that_are_too_long_to_be_fields_are_not_remembered():
 
 BAD_RULES = [
     ("get:/tasks/{limt}", 'has no field "limt", did you mean "limit"'),
-    ("get:/tasks/{genres}", "single scalar"),
-    ("get:/tasks/{author}", "single scalar"),
-    ("get:/tasks/{since}", "single scalar"),
-    ("get:/tasks/{like.title}", '"like" is not a single message'),
-    ("get:/tasks/{wait.seconds}", '"wait" is not a single message with fields in its JSON'),
-    ("get:/tasks/{author.nam}", 'did you mean "name"'),
-    ("get:/tasks/{limit}/{limit}", "twice"),
-    ("get:/tasks/{limit", "not a path template"),
-    ("get:/tasks/{limit=}", "malformed variable {limit=}"),
-    ("get:/tasks/{limit={floor}}", "not a path template"),
+    ("get:/tasks/{words}", "must be a single string"),
+    ("get:/tasks/{author}", "must be a single string"),
+    ("get:/tasks/{limit}", "must be a single string"),
+    ("get:/tasks/{author.name}", "malformed variable {author.name}"),
+    ("get:/tasks/{tenant}/{tenant}", "twice"),
+    ("get:/tasks/{tenant", "not a path template"),
+    ("get:/tasks/{tenant=}", "malformed variable {tenant=}"),
+    ("get:/tasks/{tenant={x}}", "not a path template"),
     ("get:/tasks/{1x}", "malformed variable"),
-    ("get:/tasks/{limit=a//b}", "malformed segment"),
+    ("get:/tasks/{tenant=a//b}", "malformed segment"),
     ("get:/tasks//x", "not a path template"),
     ("get:/tasks/", "not a path template"),
     ("get:/", "not a path template"),
@@ -428,14 +386,14 @@ BAD_RULES = [
     ("get:/tasks:a:b", "not a path template"),
     ("get:/a b", "malformed segment"),
     ("get:/a*", "malformed segment"),
+    ("get:/*", "malformed segment"),
+    ("get:/{tenant=**}", "malformed segment"),
     ("get:/%2A", "wildcard"),
     ("get:/%zz", "malformed segment"),
     ("get:/%FF", "decode"),
-    ("get:/**/x", "must be the last segment"),
-    ("get:/{limit=**}/x", "must be the last segment"),
     ("post:/x body:nosuch", 'body: library.v1.Search has no field "nosuch"'),
     ("post:/x body:author.name", 'body: library.v1.Search has no field "author.name"'),
-    ("post:/x/{limit} body:limit", "already a path variable"),
+    ("post:/x/{tenant} body:tenant", "already a path variable"),
     ("get:/x body:*", "GET takes no body"),
     ("get:/x response_body:books", "response_body is not served"),
 ]
@@ -459,16 +417,20 @@ def test_a_bad_rule_fails_at_start_up(text, why):
 def test_a_rule_without_a_verb_and_a_nested_rule_fail_at_start_up():
     nested = rule("get:/y")
     nested.additional_bindings.append(rule("get:/z"))
-    for rules, why in (((HttpRule(),), "no HTTP verb"), ((rule("get:/x"), nested), "nested")):
+    wrong = (
+        ((HttpRule(),), "no HTTP verb"),
+        ((rule("LINK:/x"),), "no HTTP verb"),
+        ((rule("get:/x"), nested), "nested"),
+    )
+    for rules, why in wrong:
         with pytest.raises(ValueError, match=why):
             Router([search(*rules)])
 
 
 CLASHES = [
-    ("get:/x/{limit}", "get:/x/{floor}"),
+    ("get:/x/{tenant}", "get:/x/{tenant=*}"),
     ("get:/x", "get:/%78"),
-    ("post:/x/{limit}:do", "post:/x/{author.name=*}:do"),
-    ("get:/{tenant=x/**}", "get:/x/**"),
+    ("get:/{tenant=x/*}", "get:/x/{tenant}"),
 ]
 
 
@@ -509,7 +471,7 @@ def test_an_expanded_request_is_bound_to_itself(method, text, other, number, fla
     which = router if method.name in A2A else library
     message = _filled(method.request(), text, other, number, flag)
     call = expand(bindings(method), message)
-    match = which.match(call.verb if call.verb != "*" else "GET", call.path)
+    match = which.match(call.verb, call.path)
     assert isinstance(match, Match)
     assert match.binding.method is method
     body = None if call.body is None else to_dict(call.body)
@@ -522,19 +484,17 @@ def _filled(message, text, other, number, flag):
         single = not isinstance(field.default_value, list)
         if field.type == field.TYPE_STRING and single:
             setattr(message, field.name, "t" + text)
-        elif field.type == field.TYPE_STRING:
-            getattr(message, field.name).extend([text, other])
         elif field.type == field.TYPE_INT32 and single:
             setattr(message, field.name, number or 1)
         elif field.type == field.TYPE_BOOL and single:
-            setattr(message, field.name, flag or field.full_name.endswith("Copy.lent"))
+            setattr(message, field.name, flag)
         elif field.type == field.TYPE_ENUM and single:
             setattr(message, field.name, 2)
-    if message.DESCRIPTOR.name == "FileRequest":  # no segment of a path is empty
-        message.path = f"t/{text.replace('/', '%2F')}"
-    named = {"BookRequest": message, "SaveBook": getattr(message, "book", None)}.get(message.DESCRIPTOR.name)
-    if named is not None:
-        named.name = f"shelves/{quote(text, safe='')}/books/{quote(other, safe='')}"
+    if message.DESCRIPTOR.name == "BookRequest":
+        message.name = f"shelves/{quote(text, safe='')}/books/{quote(other, safe='')}"
+    if message.DESCRIPTOR.name == "SaveBook":
+        message.shelf = f"shelves/{quote(text, safe='')}"
+        message.book.title = other
     return message
 
 
@@ -542,11 +502,13 @@ def test_expand_refuses_what_no_path_can_carry():
     get_book = LIBRARY["GetBook"]
     for name in ("shelves/1", "shelves//books/2", "books/1/shelves/2"):
         with pytest.raises(ValueError, match="does not fit"):
-            expand(bindings(get_book), message_type("BookRequest")(name=name))
+            expand(list(bindings(get_book))[:1], message_type("BookRequest")(name=name))
     with pytest.raises(ValueError, match="not set"):
         expand(bindings(get_book), message_type("BookRequest")())
     with pytest.raises(ValueError, match="cannot be sent in a URL"):
         expand(bindings(LIBRARY["Search"]), SEARCH(like=[BOOK(title="T")]))
+    with pytest.raises(ValueError, match="cannot be sent in a URL"):
+        expand(bindings(LIBRARY["Search"]), SEARCH(author={"name": "A"}))
 
 
 def test_expand_chooses_the_rule_and_the_body():
@@ -554,8 +516,8 @@ def test_expand_chooses_the_rule_and_the_body():
         bindings(A2A["CancelTask"]), a2a_pb2.CancelTaskRequest(tenant="a/b", id="x:cancel", metadata={"k": 1})
     )
     assert call == ("POST", "/a%2Fb/tasks/x%3Acancel:cancel", [], a2a_pb2.CancelTaskRequest(metadata={"k": 1}))
-    call = expand(bindings(LIBRARY["SaveBook"]), SAVE(book=BOOK(name=NAME3, title="T"), shelf="s", validate_only=True))
-    assert call == ("PATCH", THREE, [("shelf", "s"), ("validateOnly", "true")], BOOK(title="T"))
+    call = expand(bindings(LIBRARY["SaveBook"]), SAVE(book=BOOK(title="T"), shelf="shelves/1", validate_only=True))
+    assert call == ("PATCH", SHELF, [("validateOnly", "true")], BOOK(title="T"))
     call = expand(bindings(A2A["ListTasks"]), LIST(status=2, page_size=0, status_timestamp_after=MOMENT))
     query = [("status", "TASK_STATE_WORKING"), ("pageSize", "0"), ("statusTimestampAfter", "2026-01-02T03:04:05.678Z")]
     assert call == ("GET", "/tasks", query, None)
@@ -595,9 +557,7 @@ def test_no_path_raises(which, verb, path):
 
 
 PARAMETERS = [f.json_name for f in (*LIST.DESCRIPTOR.fields, *SEARCH.DESCRIPTOR.fields)]
-keys = st.sampled_from([*PARAMETERS, "author.name", "author.penNames", "tenant", "lastUpdatedAfter", "."]) | st.text(
-    max_size=8
-)
+keys = st.sampled_from([*PARAMETERS, "author.name", "tenant", "lastUpdatedAfter", "."]) | st.text(max_size=8)
 values = (
     st.sampled_from(
         ["1", "-0", "true", "1e400", "NaN", "1_0", "٣", "2026-01-02T03:04:05Z", ",", "[]", "null", "\udcff"]
@@ -618,9 +578,8 @@ TARGETS = [
     (router, "POST", "/p/tasks/x:cancel"),
     (router, "POST", "/message:send"),
     (library, "GET", "/v1/books"),
-    (library, "PATCH", THREE),
+    (library, "PATCH", SHELF),
     (library, "POST", "/v1/books:search"),
-    (library, "GET", "/v1/shelves/٣/copies/1/1e3"),
 ]
 
 

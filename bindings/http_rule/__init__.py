@@ -1,6 +1,7 @@
 """The transcoder: verb, path, query and body ↔ request message, by the `google.api.http` rules of a service.
 
-Nothing is A2A's own here; another annotated service works the same way. Spec sections 5.3 and 11.
+Nothing is A2A's own here, but it knows as much of these rules as A2A uses, and refuses others at start-up. Spec
+sections 5.3 and 11.
 """
 
 from .binding import ANY, Binding, bindings

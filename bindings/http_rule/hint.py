@@ -5,7 +5,7 @@ from difflib import SequenceMatcher
 
 from .binding import Binding
 from .router import RESERVED, Match, Path, Router, split
-from .template import ONE, REST, Template, decode
+from .template import ONE, Template, decode
 
 ENOUGH = 0.6  # likeness from which a suggestion helps more than it misleads
 LONGEST = 80  # a hostile path must not cost more than a misspelt one
@@ -42,7 +42,7 @@ def _why_unreadable(raw_path: str) -> str | None:
 
 def _nearest(verb: str, path: Path, bindings: Iterable[Binding]) -> str | None:
     literal_only, written = path.whole[0] in RESERVED, "/".join(path.whole)[:LONGEST]
-    known = [b for b in bindings if not literal_only or b.template.segments[0] not in (ONE, REST)]
+    known = [b for b in bindings if not literal_only or b.template.segments[0] != ONE]
     scores = [(_likeness(written, path.whole, b.template), b.verb == verb, b) for b in known]
     best = max(scores, key=lambda s: (s[0], s[1], -len(s[2].template.variables)), default=None)
     return f"did you mean {best[2]}?".replace("=*}", "}") if best and best[0] >= ENOUGH else None
@@ -52,9 +52,9 @@ def _likeness(written: str, segments: Sequence[str], template: Template) -> floa
     """By the literals alone where the lengths agree, as ids say nothing; else by the whole texts."""
     if len(segments) != len(template.segments):
         return _ratio(written, template.text)
-    pairs = [(s, w) for s, w in zip(segments, template.segments, strict=True) if w not in (ONE, REST)]
+    pairs = [(s, w) for s, w in zip(segments, template.segments, strict=True) if w != ONE]
     found, wanted = ("/".join(side) for side in zip(*pairs, strict=True)) if pairs else ("", "")
-    if template.verb and template.segments[-1] in (ONE, REST):
+    if template.verb and template.segments[-1] == ONE:
         found += ":" + segments[-1].rpartition(":")[2]
     return _ratio(found, wanted + (":" + template.verb if template.verb else ""))
 

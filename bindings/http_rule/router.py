@@ -12,19 +12,20 @@ from urllib.parse import unquote
 
 from ...methods import Method
 from .binding import ANY, Binding, bindings
-from .template import ONE, REST, decode
+from .template import ONE, decode
 
 RESERVED = frozenset({"v1", ".well-known"})
 """First segments that no variable takes: the path of protocol 0.3, and RFC 8615. Only literals match them."""
 
-_OPENNESS = {ONE: 1, REST: 2}  # a literal is 0: the lower, the earlier it is tried
+Order = tuple[bool, ...]
+"""Which segments of a template are open: literals are tried first."""
 
 Rules = dict[str, Binding]  # by HTTP verb
 Ends = dict[str, Rules]  # by custom verb; "" is none
 
 
 class Match(NamedTuple):
-    """The rule that serves a request, and its path variables by field path, decoded. Not to be changed."""
+    """The rule that serves a request, and its path variables by field, decoded. Not to be changed."""
 
     binding: Binding
     variables: Mapping[str, str]
@@ -51,16 +52,11 @@ class Path(NamedTuple):
 class _Shape:
     """The templates that have their literals at the same positions, found by those literals in one lookup."""
 
-    def __init__(self, order: tuple[int, ...]) -> None:
-        literals = [i for i, openness in enumerate(order) if not openness]
-        self.open = order[-1] == _OPENNESS[REST]
-        self.length = len(order) - self.open
-        self.starts_open = order[0] > 0
+    def __init__(self, order: Order) -> None:
+        literals = [i for i, is_open in enumerate(order) if not is_open]
+        self.length, self.starts_open = len(order), order[0]
         self.key: Any = itemgetter(*literals) if literals else lambda segments: ()
         self.ends: dict[Any, Ends] = {}
-
-    def takes(self, count: int) -> bool:
-        return count == self.length or (self.open and count > self.length)
 
     def find(self, path: Path) -> tuple[Ends, str, list[str]] | None:
         """Only a verb that these templates know is one, and it hides the template without: `x:cancel` is no id."""
@@ -80,7 +76,7 @@ class Router:
 
     def __init__(self, methods: Iterable[Method]) -> None:
         self.bindings = tuple(b for m in methods for b in bindings(m))
-        shapes: dict[tuple[int, ...], _Shape] = {}
+        shapes: dict[Order, _Shape] = {}
         rules = [_rules(shapes, binding) for binding in self.bindings]
         for binding, found in zip(self.bindings, rules, strict=True):
             _serve_action_on_post(binding, found)
@@ -114,9 +110,8 @@ class Router:
         allowed: set[str] = set()
         for ends, custom, segments in self._candidates(path):
             rules = ends[custom]
-            binding = rules.get(verb) or rules.get(ANY)
-            if binding:
-                return Match(binding, {v.path: v.value(segments) for v in binding.template.variables})
+            if binding := rules.get(verb):
+                return Match(binding, {v.field: v.value(segments) for v in binding.template.variables})
             if not _asks_for_an_action(path, custom, ends, verb):
                 allowed.update(rules)
         return Allowed(tuple(sorted(allowed))) if allowed else None
@@ -124,7 +119,7 @@ class Router:
     def _candidates(self, path: Path) -> Iterator[tuple[Ends, str, list[str]]]:
         reserved, count = path.reserved, len(path.whole)
         for shape in self._shapes:
-            if shape.takes(count) and not (reserved and shape.starts_open) and (found := shape.find(path)):
+            if shape.length == count and not (reserved and shape.starts_open) and (found := shape.find(path)):
                 yield found
 
 
@@ -139,11 +134,11 @@ def split(raw_path: str) -> Path | None:
     return Path(segments, [*segments[:-1], unquote(stem)] if custom else None, unquote(custom))
 
 
-def _order(binding: Binding) -> tuple[int, ...]:
-    return tuple(_OPENNESS.get(segment, 0) for segment in binding.template.segments)
+def _order(binding: Binding) -> Order:
+    return tuple(segment == ONE for segment in binding.template.segments)
 
 
-def _rules(shapes: dict[tuple[int, ...], _Shape], binding: Binding) -> Rules:
+def _rules(shapes: dict[Order, _Shape], binding: Binding) -> Rules:
     """The rules that match what a binding matches, with it among them."""
     order, template = _order(binding), binding.template
     shape = shapes.setdefault(order, _Shape(order))

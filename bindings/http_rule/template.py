@@ -1,8 +1,8 @@
-"""The path templates of `google.api.http`: read once, matched by tables, expanded by clients.
+"""The path templates of `google.api.http`, as far as A2A uses them: read once, matched by tables, expanded by clients.
 
-    Template = "/" Segments [ ":" LITERAL ]
-    Segments = Segment { "/" Segment }
-    Segment  = "*" | "**" | LITERAL | "{" FieldPath [ "=" Segments ] "}"
+    Template = "/" Segment { "/" Segment } [ ":" LITERAL ]
+    Segment  = LITERAL | "{" FIELD [ "=" Inner { "/" Inner } ] "}"
+    Inner    = "*" | LITERAL
 
 https://github.com/googleapis/googleapis/blob/master/google/api/http.proto
 """
@@ -12,39 +12,34 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-ONE = "*"
-REST = "**"
+ONE = "*"  # any one segment
 
 _SEGMENT = r"\{[^{}]*\}|[^/{}:]+"
 _TEMPLATE = re.compile(rf"((?:/(?:{_SEGMENT}))+)(?::([^/{{}}:*]+))?")
-_VARIABLE = re.compile(r"\{([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:=(.+))?\}", re.ASCII)
+_VARIABLE = re.compile(r"\{([A-Za-z_]\w*)(?:=(.+))?\}", re.ASCII)
 _LITERAL = re.compile(r"(?:[A-Za-z0-9._~!$&'()+,;=@-]|%[0-9A-Fa-f]{2})+")
 _NOT_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Variable(NamedTuple):
-    """A field path, such as `a.b`, and the segments that it takes; `stop` is None where it ends in `**`."""
+    """A field of the request, and where the segments that it takes start and stop."""
 
-    path: str
+    field: str
     start: int
-    stop: int | None
-    multiple: bool
+    stop: int
 
     def value(self, segments: Sequence[str]) -> str:
         """The value in a decoded path. In a variable of several segments `%2F` stays encoded, as http.proto says."""
-        if not self.multiple:
-            return segments[self.start]
-        return "/".join([s.replace("/", "%2F") for s in segments[self.start : self.stop]])
+        taken = segments[self.start : self.stop]
+        return taken[0] if len(taken) == 1 else "/".join([s.replace("/", "%2F") for s in taken])
 
     def segments(self, value: str) -> list[str]:
         """The segments, percent-encoded, that carry a value."""
-        if not self.multiple:
-            return [quote(value, safe="")]
-        return quote(value, safe="/").split("/") if value else []
+        return [quote(value, safe="")] if self.stop - self.start == 1 else quote(value, safe="/").split("/")
 
 
 class Template(NamedTuple):
-    """`segments` are decoded literals, ONE and REST; `verb` is the custom one after the colon, "" without one."""
+    """`segments` are decoded literals and ONE; `verb` is the custom one after the colon, "" without one."""
 
     text: str
     segments: tuple[str, ...]
@@ -52,62 +47,45 @@ class Template(NamedTuple):
     verb: str
 
     def expand(self, values: Mapping[str, str]) -> str:
-        """The path that carries these values, by field path. Raises ValueError for a value that does not fit."""
-        parts = [quote(s, safe="") for s in self.segments if s != REST]
+        """The path that carries these values, by field. Raises ValueError for a value that does not fit."""
+        parts = [quote(s, safe="") for s in self.segments]
         for variable in self.variables:
-            parts[variable.start : variable.stop] = self._filled(variable, values[variable.path])
+            parts[variable.start : variable.stop] = self._filled(variable, values[variable.field])
         return "/" + "/".join(parts) + (":" + quote(self.verb, safe="") if self.verb else "")
 
     def _filled(self, variable: Variable, value: str) -> list[str]:
         found, wanted = variable.segments(value), self.segments[variable.start : variable.stop]
-        if not all(found) or not _fits([unquote(f) for f in found], wanted):
-            raise ValueError(f'{variable.path}: "{value}" does not fit {"/".join(wanted)} in {self.text}')
+        fits = len(found) == len(wanted) and all(w in (ONE, unquote(f)) for f, w in zip(found, wanted, strict=True))
+        if not all(found) or not fits:
+            raise ValueError(f'{variable.field}: "{value}" does not fit {"/".join(wanted)} in {self.text}')
         return found
-
-
-def _fits(found: list[str], wanted: tuple[str, ...]) -> bool:
-    if wanted[-1] == REST:
-        wanted, found = wanted[:-1], found[: len(wanted) - 1]
-    return len(found) == len(wanted) and all(w in (ONE, f) for f, w in zip(found, wanted, strict=True))
 
 
 def parse(text: str) -> Template:
     """Reads a template. Raises ValueError, saying what is wrong with it."""
     whole = _TEMPLATE.fullmatch(text)
     if whole is None:
-        raise ValueError("is not a path template: want /literal/{field}/{field=a/*}/** and, at the end, :verb")
+        raise ValueError("is not a path template: want /literal/{field}/{field=a/*} and, at the end, :verb")
     segments: list[str] = []
     variables: list[Variable] = []
     for part in re.findall(rf"/({_SEGMENT})", whole[1]):
-        _add(part, segments, variables)
-    if REST in segments[:-1]:
-        raise ValueError("has ** before its end: it must be the last segment")
+        start = len(segments)
+        if not part.startswith("{"):
+            segments.append(_literal(part))
+            continue
+        variable = _VARIABLE.fullmatch(part)
+        if variable is None:
+            raise ValueError(f"has a malformed variable {part}: want {{field}} or {{field=a/*}}")
+        segments += [s if s == ONE else _literal(s) for s in (variable[2] or ONE).split("/")]
+        variables.append(Variable(variable[1], start, len(segments)))
     return Template(text, tuple(segments), tuple(variables), _literal(whole[2]) if whole[2] else "")
-
-
-def _add(part: str, segments: list[str], variables: list[Variable]) -> None:
-    if not part.startswith("{"):
-        segments.append(_segment(part))
-        return
-    variable = _VARIABLE.fullmatch(part)
-    if variable is None:
-        raise ValueError(f"has a malformed variable {part}: want {{field}} or {{field=a/*}}")
-    inner = [_segment(s) for s in (variable[2] or ONE).split("/")]
-    start, stop = len(segments), len(segments) + len(inner)
-    several = len(inner) > 1 or inner[0] == REST
-    variables.append(Variable(variable[1], start, None if inner[-1] == REST else stop, several))
-    segments.extend(inner)
-
-
-def _segment(text: str) -> str:
-    return text if text in (ONE, REST) else _literal(text)
 
 
 def _literal(text: str) -> str:
     if not _LITERAL.fullmatch(text):
-        raise ValueError(f'has a malformed segment "{text}": want *, ** or a literal, percent-encoded where needed')
+        raise ValueError(f'has a malformed segment "{text}": want a literal, percent-encoded where needed')
     literal = unquote(text, errors="strict")
-    if literal in (ONE, REST):
+    if literal == ONE:
         raise ValueError(f'has the literal "{text}", which reads as a wildcard once decoded')
     return literal
 
