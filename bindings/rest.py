@@ -63,16 +63,21 @@ class RestBinding:
         return await self._calls.answer(request, answer, self._decoded(request, raw_path))
 
     async def _decoded(self, request: web.BaseRequest, raw_path: str) -> Decoded:
+        base = sent_path(request).removesuffix(raw_path)
         match = self._router.match(request.method, raw_path)
         if match is None:
-            meant = hint(self._router, request.method, raw_path)
-            raise PathNotFoundError(f"{PathNotFoundError.text}; {meant}" if meant else None)
+            raise self._unknown(request.method, raw_path, base)
         if isinstance(match, Allowed):
             raise wrong_verb(request, ", ".join(match.verbs))
         query = request.query.items() if request.query_string else ()
         body = await self._body(request) if match.binding.body else None
-        belongs = self._calls.doors.of(body, sent_path(request).removesuffix(raw_path), HTTP_JSON)
+        belongs = self._calls.doors.of(body, base, HTTP_JSON)
         return Decoded(match.binding.method, partial(bind, *match, query, body), body, belongs)
+
+    def _unknown(self, verb: str, raw_path: str, base: str) -> PathNotFoundError:
+        meant = hint(self._router, verb, raw_path)
+        more = f"; {meant}" if meant else f". {self._calls.doors.guide(raw_path, base)}"
+        return PathNotFoundError(PathNotFoundError.text + more)
 
     async def _body(self, request: web.BaseRequest) -> Any:
         if not request.body_exists:

@@ -169,6 +169,8 @@ WRONG_DOORS = {
     "JSON-RPC is POST /; HTTP+JSON is POST /message:send",
     ("GET", "/.well-known/agent.json"): "Nothing is served at this path. An agent card of 0.3 would be here; "
     "the card of this agent is GET /.well-known/agent-card.json",
+    ("GET", "/zzzz"): "Nothing is served at this path. This is an A2A agent: "
+    "its card is GET /.well-known/agent-card.json; JSON-RPC is POST /; HTTP+JSON is POST /message:send",
     ("GET", "/agent-card.json"): "Nothing is served at this path. The agent card is GET /.well-known/agent-card.json",
 }
 

@@ -19,18 +19,10 @@ _WIRE_TYPES = {  # the kinds of fields that A2A has; its numbers are never repea
     FieldDescriptor.TYPE_INT32: VARINT,
 }
 
-_NO_FORM = frozenset(
-    f"google.protobuf.{name}"
-    for name in (
-        *("Any", "FieldMask", "BoolValue", "BytesValue", "DoubleValue", "FloatValue", "Int32Value", "Int64Value"),
-        *("StringValue", "UInt32Value", "UInt64Value"),
-    )
-)
-
 
 def require_form(kind: Descriptor) -> None:
     """Raises TypeError for a type whose JSON form A2A has no use for; it must not be taken for an ordinary one."""
-    if kind.full_name in _NO_FORM:
+    if kind.file.package == "google.protobuf" and kind.name != "Empty":
         raise TypeError(f"the JSON form of {kind.full_name} is not known here")
     for field in kind.fields:
         number = _WIRE_TYPES.get(field.type) != LENGTH
@@ -77,11 +69,6 @@ def message_type(field: FieldDescriptor) -> Descriptor:
 def enum_type(field: FieldDescriptor) -> EnumDescriptor:
     """Of a field that holds enums."""
     return cast("EnumDescriptor", field.enum_type)
-
-
-def entry_fields(entry: Descriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
-    """Key and value of the entry type of a map."""
-    return entry.fields_by_name["key"], entry.fields_by_name["value"]
 
 
 def wire_type(field: FieldDescriptor) -> int:

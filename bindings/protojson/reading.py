@@ -21,7 +21,6 @@ from .encoders import PAYLOADS, SPECIAL, Encoder, RefusedError, framed, number_e
 from .fields import (
     LENGTH,
     descriptor,
-    entry_fields,
     fields_by_name,
     is_map,
     is_repeated,
@@ -182,7 +181,7 @@ class _Care:
     def map(self, field: FieldDescriptor, item: Any, path: str, level: int) -> Any:
         if type(item) is not dict:
             return self.fault(path, f"read {shown(item)}; send an object")
-        key_field, value_field = entry_fields(held(field))
+        key_field, value_field = held(field).fields
         plain = {}
         for key, value in item.items():
             at = f"{path}[{shown(key)}]"
