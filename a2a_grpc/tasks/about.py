@@ -5,21 +5,21 @@ import re
 from typing import Any
 
 from ..errors import ContentTypeNotSupportedError, quote
-from ..generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill, Message
+from ..generated import a2a_pb2 as pb
 
 
-def card(agent: Any) -> AgentCard:
+def card(agent: Any) -> pb.AgentCard:
     """Name, description and one skill from the class; capabilities from what is wired."""
     kind = type(agent)
     name = agent.name or _words(kind.__name__)
     description = agent.description or inspect.getdoc(kind) or name
-    capabilities = AgentCapabilities(
+    capabilities = pb.AgentCapabilities(
         streaming=True,
         push_notifications=agent.push is not None,
         extended_agent_card=_has_extended_card(kind),
     )
-    skill = AgentSkill(id=_slug(name), name=name, description=description, tags=[_slug(name)])
-    return AgentCard(
+    skill = pb.AgentSkill(id=_slug(name), name=name, description=description, tags=[_slug(name)])
+    return pb.AgentCard(
         name=name,
         description=description,
         version=agent.version,
@@ -33,7 +33,7 @@ def card(agent: Any) -> AgentCard:
 def check_methods(kind: type[Any], engine: type[Any]) -> None:
     """Raises TypeError for what an author writes in another shape than the engine calls it, or over its own names."""
     for written in kind.__mro__[: kind.__mro__.index(engine)]:
-        for name in vars(written).keys() & vars(engine).keys():
+        for name in vars(written).keys() & set(dir(engine)):
             if name.startswith("_") and not name.startswith("__"):
                 raise TypeError(f"{written.__name__}.{name}: {engine.__name__} uses this name itself; choose another")
     for name in ("execute", "answer", "cancel", "extended_card"):
@@ -50,11 +50,11 @@ def check_methods(kind: type[Any], engine: type[Any]) -> None:
 class Modes:
     """The media types of all parts that an agent reads: the card's and its skills', compared without parameters."""
 
-    def __init__(self, card: AgentCard) -> None:
+    def __init__(self, card: pb.AgentCard) -> None:
         modes = [*card.default_input_modes, *(mode for skill in card.skills for mode in skill.input_modes)]
         self._modes = frozenset(_bare(mode) for mode in modes)
 
-    def check(self, message: Message) -> None:
+    def check(self, message: pb.Message) -> None:
         """Raises ContentTypeNotSupportedError for the first part of another type. Parts without a type pass."""
         for index, part in enumerate(message.parts):
             if part.media_type and not self._accepts(_bare(part.media_type)):

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from ..encoded import Encoded
 from ..errors import ResourceExhaustedError
-from ..generated.a2a_pb2 import StreamResponse
+from ..generated import a2a_pb2 as pb
 
-Event = Encoded | StreamResponse
+Event = Encoded | pb.StreamResponse
 
 
 class Subscriber:

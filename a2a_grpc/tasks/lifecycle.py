@@ -6,36 +6,18 @@ An event is a `StreamResponse`: a status update, an artifact update, or, for the
 import time
 from os import urandom
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from ..errors import log
-from ..generated.a2a_pb2 import (
-    TASK_STATE_AUTH_REQUIRED,
-    TASK_STATE_CANCELED,
-    TASK_STATE_COMPLETED,
-    TASK_STATE_FAILED,
-    TASK_STATE_INPUT_REQUIRED,
-    TASK_STATE_REJECTED,
-    TASK_STATE_SUBMITTED,
-    TASK_STATE_WORKING,
-    Artifact,
-    Message,
-    StreamResponse,
-    Task,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatusUpdateEvent,
-)
+from ..errors import TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError, log
+from ..generated import a2a_pb2 as pb
 
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-TERMINAL = frozenset({TASK_STATE_COMPLETED, TASK_STATE_FAILED, TASK_STATE_CANCELED, TASK_STATE_REJECTED})
-INTERRUPTED = frozenset({TASK_STATE_INPUT_REQUIRED, TASK_STATE_AUTH_REQUIRED})
+TERMINAL = frozenset({pb.TASK_STATE_COMPLETED, pb.TASK_STATE_FAILED, pb.TASK_STATE_CANCELED, pb.TASK_STATE_REJECTED})
+INTERRUPTED = frozenset({pb.TASK_STATE_INPUT_REQUIRED, pb.TASK_STATE_AUTH_REQUIRED})
 _ENDS = TERMINAL | INTERRUPTED
 ALLOWED: dict[int, frozenset[int]] = {
-    TASK_STATE_SUBMITTED: _ENDS | {TASK_STATE_WORKING, TASK_STATE_SUBMITTED},
-    TASK_STATE_WORKING: _ENDS | {TASK_STATE_WORKING},
-    TASK_STATE_INPUT_REQUIRED: _ENDS | {TASK_STATE_WORKING},
-    TASK_STATE_AUTH_REQUIRED: _ENDS | {TASK_STATE_WORKING},
+    pb.TASK_STATE_SUBMITTED: _ENDS | {pb.TASK_STATE_WORKING, pb.TASK_STATE_SUBMITTED},
+    pb.TASK_STATE_WORKING: _ENDS | {pb.TASK_STATE_WORKING},
+    pb.TASK_STATE_INPUT_REQUIRED: _ENDS | {pb.TASK_STATE_WORKING},
+    pb.TASK_STATE_AUTH_REQUIRED: _ENDS | {pb.TASK_STATE_WORKING},
     **{state: frozenset() for state in TERMINAL},
 }
 """From each state, the states that may follow. Terminal states are final. Spec section 3.1 and 4.1.3."""
@@ -58,7 +40,7 @@ def check_transition(old: int, new: int) -> None:
     raise IllegalTransitionError(f"a task in {_name(old)} cannot become {_name(new)}: {why}")
 
 
-def check(task: Task, event: StreamResponse) -> None:
+def check(task: pb.Task, event: pb.StreamResponse) -> None:
     """Raises IllegalTransitionError where an event cannot happen to a task."""
     if event.HasField("status_update"):
         check_transition(task.status.state, event.status_update.status.state)
@@ -66,9 +48,14 @@ def check(task: Task, event: StreamResponse) -> None:
         raise IllegalTransitionError(f"a task in {_name(task.status.state)} cannot change: it has ended")
 
 
-def apply(task: Task, event: StreamResponse) -> None:
+def apply(task: pb.Task, event: pb.StreamResponse) -> None:
     """Changes the task as the event says. Raises IllegalTransitionError, before anything is changed."""
     check(task, event)
+    change(task, event)
+
+
+def change(task: pb.Task, event: pb.StreamResponse) -> None:
+    """Changes the task by an event that was checked."""
     kind = event.WhichOneof("payload")
     if kind == "status_update":
         _apply_status(task, event.status_update)
@@ -78,12 +65,17 @@ def apply(task: Task, event: StreamResponse) -> None:
         _apply_message(task, event.message)
 
 
-def after(task: Task, event: StreamResponse) -> Task:
+def after(task: pb.Task, event: pb.StreamResponse) -> pb.Task:
     """A copy of the task, as the event makes it."""
-    changed = Task()
-    changed.CopyFrom(task)
+    changed = copied(task)
     apply(changed, event)
     return changed
+
+
+def copied(task: pb.Task) -> pb.Task:
+    copy = pb.Task()
+    copy.CopyFrom(task)
+    return copy
 
 
 def new_id() -> str:
@@ -92,33 +84,33 @@ def new_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
 
 
-def now() -> Timestamp:
-    """The time of a status: milliseconds, as the wire shows them."""
+def now() -> dict[str, int]:
+    """The time of a status, as the fields of a Timestamp: milliseconds, as the wire shows them."""
     milliseconds = time.time_ns() // 1_000_000
-    return Timestamp(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
+    return {"seconds": milliseconds // 1000, "nanos": milliseconds % 1000 * 1_000_000}
 
 
-def parts_after(task: Task, update: TaskArtifactUpdateEvent) -> int:
+def parts_after(task: pb.Task, update: pb.TaskArtifactUpdateEvent) -> int:
     """How many parts the artifacts of a task have once an update is applied."""
     kept = (a for a in task.artifacts if update.append or a.artifact_id != update.artifact.artifact_id)
     return sum(len(artifact.parts) for artifact in kept) + len(update.artifact.parts)
 
 
-def with_history(task: Task, length: int | None) -> Task:
+def with_history(task: pb.Task, length: int | None) -> pb.Task:
     """The task with its `length` most recent messages; None leaves them all. The task itself may be changed."""
     if length is not None and len(task.history) > length:
         del task.history[: len(task.history) - length]
     return task
 
 
-def _apply_status(task: Task, update: TaskStatusUpdateEvent) -> None:
+def _apply_status(task: pb.Task, update: pb.TaskStatusUpdateEvent) -> None:
     _keep_status_message(task)
     task.status.CopyFrom(update.status)
     if update.HasField("metadata"):
         task.metadata.MergeFrom(update.metadata)
 
 
-def _apply_artifact(task: Task, update: TaskArtifactUpdateEvent) -> None:
+def _apply_artifact(task: pb.Task, update: pb.TaskArtifactUpdateEvent) -> None:
     """Appends to, replaces or adds the artifact of this id; appending to an unknown one creates it (X-STR-6)."""
     artifact = update.artifact
     known = next((a for a in reversed(task.artifacts) if a.artifact_id == artifact.artifact_id), None)
@@ -132,25 +124,47 @@ def _apply_artifact(task: Task, update: TaskArtifactUpdateEvent) -> None:
         _extend(known, artifact)
 
 
-def _extend(known: Artifact, chunk: Artifact) -> None:
-    known.parts.extend(chunk.parts)
+def _extend(known: pb.Artifact, chunk: pb.Artifact) -> None:
+    known.parts.MergeFrom(chunk.parts)
     if chunk.HasField("metadata"):
         known.metadata.MergeFrom(chunk.metadata)
-    known.extensions.extend(uri for uri in chunk.extensions if uri not in known.extensions)
+    if chunk.extensions:
+        known.extensions.extend(uri for uri in chunk.extensions if uri not in known.extensions)
 
 
-def _apply_message(task: Task, message: Message) -> None:
+def _apply_message(task: pb.Task, message: pb.Message) -> None:
     """A message of the user: what the agent said last comes before it."""
     _keep_status_message(task)
     task.history.add().CopyFrom(message)
 
 
-def _keep_status_message(task: Task) -> None:
+def _keep_status_message(task: pb.Task) -> None:
     """The status message becomes history when something follows it, so that it never stands in both places."""
     if task.status.HasField("message"):
         task.history.add().CopyFrom(task.status.message)
         task.status.ClearField("message")
 
 
+def not_found(id: str) -> TaskNotFoundError:
+    return TaskNotFoundError(f"Task {id[:100]} not found", metadata={"taskId": id[:100]})
+
+
+def has_ended(
+    task: pb.Task, advice: str = "send the message without taskId for a new task"
+) -> UnsupportedOperationError:
+    state = _name(task.status.state)
+    return UnsupportedOperationError(
+        f"Task {task.id} has ended ({state}): {advice}",
+        metadata={"taskId": task.id, "state": state},
+    )
+
+
+def not_cancelable(task: pb.Task) -> TaskNotCancelableError:
+    state = _name(task.status.state)
+    return TaskNotCancelableError(
+        f"Task {task.id} cannot be canceled: it is in {state}", metadata={"taskId": task.id, "state": state}
+    )
+
+
 def _name(state: int) -> str:
-    return TaskState.Name(TaskState.ValueType(state)) if state in TaskState.values() else str(state)
+    return pb.TaskState.Name(pb.TaskState.ValueType(state)) if state in pb.TaskState.values() else str(state)

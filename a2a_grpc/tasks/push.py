@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractResolver
 
 from ..encoded import Encoded
 from ..errors import log
-from ..generated.a2a_pb2 import TaskPushNotificationConfig
+from ..generated import a2a_pb2 as pb
 from .lifecycle import TERMINAL
 from .push_http import Outcome, WebhookClient
 from .push_policy import PushPolicy
@@ -31,7 +31,7 @@ class _Delivery(NamedTuple):
 class _Channel:
     __slots__ = ("config", "failing", "full", "pending", "worker")
 
-    def __init__(self, config: TaskPushNotificationConfig) -> None:
+    def __init__(self, config: pb.TaskPushNotificationConfig) -> None:
         self.config = config
         self.pending: deque[_Delivery] = deque()  # the first one is being sent
         self.worker: asyncio.Task[None] | None = None
@@ -76,7 +76,7 @@ class PushSender:
         self._channels: dict[tuple[str, str], _Channel] = {}
         self._closed = False
 
-    def deliver(self, config: TaskPushNotificationConfig, event: Encoded) -> asyncio.Future[None]:
+    def deliver(self, config: pb.TaskPushNotificationConfig, event: Encoded) -> asyncio.Future[None]:
         """Queues an event and returns at once; never raises. The future is done after the first attempt, however it
         ended, or when there will be none."""
         delivery = _Delivery(event, token_hex(8), asyncio.get_running_loop().create_future())
@@ -92,7 +92,7 @@ class PushSender:
             channel.worker = asyncio.create_task(self._work(key, channel))
         return delivery.attempted
 
-    def replace(self, config: TaskPushNotificationConfig) -> None:
+    def replace(self, config: pb.TaskPushNotificationConfig) -> None:
         """What waits for the webhook of this id goes to its new address, with its new credentials."""
         if channel := self._channels.get((config.task_id, config.id)):
             channel.config = config
@@ -151,7 +151,7 @@ class PushSender:
             _warn(channel, f"gave up an event: {outcome.failure}")
         channel.failing = bool(outcome.failure)
 
-    async def _attempt(self, config: TaskPushNotificationConfig, delivery: _Delivery) -> Outcome:
+    async def _attempt(self, config: pb.TaskPushNotificationConfig, delivery: _Delivery) -> Outcome:
         async with self._slots_of(_host(config)), self._slots:
             return await self._client.post(config, delivery.event, delivery.id)
 
@@ -179,7 +179,7 @@ def _is_end(event: Encoded) -> bool:
     return holder.status.state in TERMINAL
 
 
-def _host(config: TaskPushNotificationConfig) -> str:
+def _host(config: pb.TaskPushNotificationConfig) -> str:
     try:
         return urlsplit(config.url).hostname or ""
     except ValueError:

@@ -13,7 +13,7 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from ..encoded import Encoded
-from ..generated.a2a_pb2 import TaskPushNotificationConfig
+from ..generated import a2a_pb2 as pb
 from .push_policy import PushPolicy
 
 MEDIA_TYPE = "application/a2a+json"
@@ -38,7 +38,7 @@ class WebhookClient:
         self._policy, self._timeout, self._resolver = policy, aiohttp.ClientTimeout(total=timeout), resolver
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, config: TaskPushNotificationConfig, event: Encoded, id: str) -> Outcome:
+    async def post(self, config: pb.TaskPushNotificationConfig, event: Encoded, id: str) -> Outcome:
         """Raises nothing. What comes back is told by its status; its body is not read."""
         try:
             if violations := self._policy.violations(config):
@@ -51,7 +51,7 @@ class WebhookClient:
         if self._session:
             await self._session.close()
 
-    async def _post(self, config: TaskPushNotificationConfig, body: bytes, id: str) -> Outcome:
+    async def _post(self, config: pb.TaskPushNotificationConfig, body: bytes, id: str) -> Outcome:
         async with self._open().post(
             URL(config.url, encoded=True),
             data=body if len(body) < LARGE else io.BytesIO(body),
@@ -93,7 +93,7 @@ def retry_after(text: str, now: float) -> float:
         return 0.0
 
 
-def _headers(config: TaskPushNotificationConfig, id: str) -> dict[str, str]:
+def _headers(config: pb.TaskPushNotificationConfig, id: str) -> dict[str, str]:
     headers = {"Content-Type": MEDIA_TYPE, ID_HEADER: id}
     authentication = config.authentication
     if authentication.scheme and authentication.credentials:

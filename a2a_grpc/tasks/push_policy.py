@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from ..errors import Violation, quote
-from ..generated.a2a_pb2 import TaskPushNotificationConfig
+from ..generated import a2a_pb2 as pb
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -80,7 +80,7 @@ class PushPolicy:
         if isinstance(self.allow, str):
             raise TypeError(f"allow must be a collection of hosts or a function, not the text {quote(self.allow)}")
 
-    def violations(self, config: TaskPushNotificationConfig, path: str = "") -> list[Violation]:
+    def violations(self, config: pb.TaskPushNotificationConfig, path: str = "") -> list[Violation]:
         """What is wrong with a configuration, by field. `path` stands before each name, its dot included.
 
         Texts hold no credentials, no token, and of the URL the scheme and host only.

@@ -9,14 +9,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from ..generated.a2a_pb2 import (
-    StreamResponse,
-    Task,
-    TaskPushNotificationConfig,
-    TaskStatus,
-)
+from ..caller import caller
+from ..generated import a2a_pb2 as pb
 from .lifecycle import TERMINAL
 
 
@@ -25,10 +22,15 @@ class Scope(NamedTuple):
     owner: str
 
 
+def scope_of(tenant: str) -> Scope:
+    """Of the caller."""
+    return Scope(tenant, caller.get().name)
+
+
 class Stored(NamedTuple):
     """A task, which its reader may change, and its version."""
 
-    task: Task
+    task: pb.Task
     version: int
 
 
@@ -51,7 +53,7 @@ class Query:
 
 
 class Page(NamedTuple):
-    tasks: Sequence[Task]
+    tasks: Sequence[pb.Task]
     next: Position | None
     total: int
 
@@ -63,10 +65,10 @@ class ConflictError(Exception):
 class TaskStore(Protocol):
     """All methods may be called at once; a task is written by one writer of a process at a time."""
 
-    async def create(self, scope: Scope, task: Task) -> None:
+    async def create(self, scope: Scope, task: pb.Task) -> None:
         """Stores a new task, as version 0."""
 
-    async def append(self, scope: Scope, task: Task, version: int, event: StreamResponse) -> None:
+    async def append(self, scope: Scope, task: pb.Task, version: int, event: pb.StreamResponse) -> None:
         """Stores `event`, which happens to `task` as it is at `version`, as version + 1. Raises ConflictError.
 
         A store keeps what it wants: the event, which is small, or `lifecycle.after(task, event)`. Where it raises, the
@@ -77,12 +79,15 @@ class TaskStore(Protocol):
 
     async def list(self, scope: Scope, query: Query) -> Page: ...
 
-    async def put_config(self, scope: Scope, config: TaskPushNotificationConfig) -> None:
+    async def put_config(self, scope: Scope, config: pb.TaskPushNotificationConfig) -> None:
         """Stores or replaces a webhook of a task that exists."""
 
-    async def configs(self, scope: Scope, task_id: str) -> Sequence[TaskPushNotificationConfig]: ...
+    async def configs(self, scope: Scope, task_id: str) -> Sequence[pb.TaskPushNotificationConfig]: ...
 
     async def delete_config(self, scope: Scope, task_id: str, id: str) -> None: ...
+
+
+_NOWHERE = Position(0, "")
 
 
 @dataclass(slots=True)
@@ -90,20 +95,36 @@ class _Record:
     """`live` while the task can change, then `wire`, which is smaller."""
 
     version: int
-    state: int
-    context_id: str
-    position: Position
-    live: Task | None = None
+    live: pb.Task | None
     wire: bytes = b""
-    configs: dict[str, TaskPushNotificationConfig] = field(default_factory=dict)
+    state: int = 0
+    context_id: str = ""
+    position: Position = _NOWHERE
+    configs: dict[str, pb.TaskPushNotificationConfig] = field(default_factory=dict)
 
     def pack(self) -> None:
         """Nothing happens to the task any more."""
         if self.live is not None:
+            self.look()
             self.wire, self.live = self.live.SerializeToString(), None
 
-    def task(self) -> Task:
-        return Task.FromString(self.wire if self.live is None else self.live.SerializeToString())
+    def look(self) -> None:
+        """Notes what lists go by, as the task is now: they are rarer than events."""
+        if (task := self.live) is not None:
+            stamp = task.status.timestamp
+            self.state, self.context_id = task.status.state, task.context_id
+            self.position = Position(stamp.seconds * 1_000_000_000 + stamp.nanos, task.id)
+
+    def task(self) -> pb.Task:
+        return pb.Task.FromString(self.wire if self.live is None else self.live.SerializeToString())
+
+    def matches(self, query: Query) -> bool:
+        self.look()
+        return (
+            (not query.context_id or self.context_id == query.context_id)
+            and (not query.state or self.state == query.state)
+            and self.position.timestamp >= query.since
+        )
 
 
 class MemoryStore:
@@ -117,56 +138,54 @@ class MemoryStore:
         self._last: _Record | None = None  # the task that ended last: its caller is about to apply its last event
         self._most_ended, self._longest, self._clock = most_ended, longest, clock
 
-    async def create(self, scope: Scope, task: Task) -> None:
+    async def create(self, scope: Scope, task: pb.Task) -> None:
         """The task must not be changed by anybody but through `append`."""
-        record = _Record(0, task.status.state, task.context_id, _position(task.id, task.status), live=task)
-        self._scopes.setdefault(scope, {})[task.id] = record
-        if record.state in TERMINAL:
-            self._finish(scope, task, record)
+        record = self._scopes.setdefault(scope, {})[task.id] = _Record(0, task)
+        if task.status.state in TERMINAL:
+            self._finish(scope, task.id, record)
 
-    async def append(self, scope: Scope, task: Task, version: int, event: StreamResponse) -> None:
+    async def append(self, scope: Scope, task: pb.Task, version: int, event: pb.StreamResponse) -> None:
         """Keeps no event: `task` itself is what is stored, once the caller has applied the event to it."""
-        record = self._scopes.get(scope, {}).get(task.id)
+        record = self._find(scope, task.id)
         if record is None or record.version != version:
             raise ConflictError(task.id)
         record.version, record.live = version + 1, task
-        if event.HasField("status_update"):
-            status = event.status_update.status
-            record.state, record.position = status.state, _position(task.id, status)
-            if status.state in TERMINAL:
-                self._finish(scope, task, record)
+        if event.HasField("status_update") and event.status_update.status.state in TERMINAL:
+            self._finish(scope, task.id, record)
 
     async def read(self, scope: Scope, id: str) -> Stored | None:
         self._expire()
-        record = self._scopes.get(scope, {}).get(id)
+        record = self._find(scope, id)
         return Stored(record.task(), record.version) if record else None
 
     async def list(self, scope: Scope, query: Query) -> Page:
         self._expire()
-        found = [r for r in self._scopes.get(scope, {}).values() if _matches(r, query)]
+        found = [r for r in self._scopes.get(scope, {}).values() if r.matches(query)]
         start = query.after
         rest = found if start is None else [r for r in found if r.position < start]
-        page = nlargest(query.limit, rest, key=_by_position)
+        page = nlargest(query.limit, rest, key=attrgetter("position"))
         following = page[-1].position if len(rest) > len(page) > 0 else None
         return Page([record.task() for record in page], following, len(found))
 
-    async def put_config(self, scope: Scope, config: TaskPushNotificationConfig) -> None:
+    async def put_config(self, scope: Scope, config: pb.TaskPushNotificationConfig) -> None:
         self._scopes[scope][config.task_id].configs[config.id] = config
 
-    async def configs(self, scope: Scope, task_id: str) -> Sequence[TaskPushNotificationConfig]:
-        record = self._scopes.get(scope, {}).get(task_id)
+    async def configs(self, scope: Scope, task_id: str) -> Sequence[pb.TaskPushNotificationConfig]:
+        record = self._find(scope, task_id)
         return list(record.configs.values()) if record else []
 
     async def delete_config(self, scope: Scope, task_id: str, id: str) -> None:
-        record = self._scopes.get(scope, {}).get(task_id)
-        if record:
+        if record := self._find(scope, task_id):
             record.configs.pop(id, None)
 
-    def _finish(self, scope: Scope, task: Task, record: _Record) -> None:
+    def _find(self, scope: Scope, id: str) -> _Record | None:
+        return self._scopes.get(scope, {}).get(id)
+
+    def _finish(self, scope: Scope, id: str, record: _Record) -> None:
         if self._last is not None:
             self._last.pack()
         self._last = record
-        self._ended.append((self._clock(), scope, task.id))
+        self._ended.append((self._clock(), scope, id))
         self._expire()
 
     def _expire(self) -> None:
@@ -177,20 +196,3 @@ class MemoryStore:
             tasks.pop(id, None)
             if not tasks:
                 self._scopes.pop(scope, None)
-
-
-def _position(id: str, status: TaskStatus) -> Position:
-    timestamp = status.timestamp
-    return Position(timestamp.seconds * 1_000_000_000 + timestamp.nanos, id)
-
-
-def _by_position(record: _Record) -> Position:
-    return record.position
-
-
-def _matches(record: _Record, query: Query) -> bool:
-    return (
-        (not query.context_id or record.context_id == query.context_id)
-        and (not query.state or record.state == query.state)
-        and record.position.timestamp >= query.since
-    )

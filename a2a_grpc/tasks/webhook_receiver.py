@@ -14,13 +14,13 @@ from google.protobuf import json_format
 from .. import errors
 from ..bindings.protojson import from_json, loads
 from ..errors import A2AError, Violation
-from ..generated.a2a_pb2 import StreamResponse, TaskStatus
+from ..generated import a2a_pb2 as pb
 from .push_http import ID_HEADER, TOKEN_HEADERS
 
 MAX_BODY = 8 * 1024 * 1024
 KINDS = "task, message, statusUpdate, artifactUpdate"
 
-OnEvent = Callable[[StreamResponse], Awaitable[Any] | Any]
+OnEvent = Callable[[pb.StreamResponse], Awaitable[Any] | Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -58,7 +58,7 @@ class WebhookReceiver:
         if self._credentials is not None and not hmac.compare_digest(told, self._credentials):
             raise errors.UnauthenticatedError("The Authorization header is missing or wrong")
 
-    def accept(self, headers: Mapping[str, str], body: bytes) -> StreamResponse | None:
+    def accept(self, headers: Mapping[str, str], body: bytes) -> pb.StreamResponse | None:
         """The event of a notification; None for one that was accepted before.
 
         Raises UnauthenticatedError; ParseError or InvalidParamsError for a body that is not one StreamResponse; and
@@ -77,7 +77,7 @@ class WebhookReceiver:
         """Accepts a notification once more, as its event could not be processed: the agent will deliver it again."""
         self._seen.pop(_key(headers, body, _event(body)), None)
 
-    def _check(self, event: StreamResponse) -> None:
+    def _check(self, event: pb.StreamResponse) -> None:
         task_id, status = _task_id(event), _status(event)
         if self._expects and not self._expects(task_id):
             raise errors.TaskNotFoundError(f"No notifications of task {errors.quote(task_id)} are expected here")
@@ -115,7 +115,7 @@ def aiohttp_handler(receiver: WebhookReceiver, on_event: OnEvent, *, max_body: i
 
 
 async def _processed(
-    receiver: WebhookReceiver, on_event: OnEvent, event: StreamResponse, headers: Mapping[str, str], body: bytes
+    receiver: WebhookReceiver, on_event: OnEvent, event: pb.StreamResponse, headers: Mapping[str, str], body: bytes
 ) -> None:
     try:
         result = on_event(event)
@@ -141,10 +141,10 @@ def _refusal(error: A2AError) -> web.Response:
     return web.Response(status=status, text=error.message, headers=headers)
 
 
-def _event(body: bytes) -> StreamResponse:
+def _event(body: bytes) -> pb.StreamResponse:
     value = loads(body)
     try:
-        event = from_json(StreamResponse, value)
+        event = from_json(pb.StreamResponse, value)
     except errors.InvalidParamsError:
         lenient = _leniently(value)
         if lenient is None:
@@ -155,15 +155,15 @@ def _event(body: bytes) -> StreamResponse:
     return event
 
 
-def _leniently(value: Any) -> StreamResponse | None:
+def _leniently(value: Any) -> pb.StreamResponse | None:
     """What can be read of an event with enum values of a later version; they read as UNSPECIFIED."""
     try:
-        return json_format.ParseDict(value, StreamResponse(), ignore_unknown_fields=True)
+        return json_format.ParseDict(value, pb.StreamResponse(), ignore_unknown_fields=True)
     except (json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _task_id(event: StreamResponse) -> str:
+def _task_id(event: pb.StreamResponse) -> str:
     if event.HasField("task"):
         return event.task.id
     for update in (event.status_update, event.artifact_update, event.message):
@@ -172,11 +172,11 @@ def _task_id(event: StreamResponse) -> str:
     return ""
 
 
-def _status(event: StreamResponse) -> TaskStatus:
+def _status(event: pb.StreamResponse) -> pb.TaskStatus:
     return event.task.status if event.HasField("task") else event.status_update.status
 
 
-def _key(headers: Mapping[str, str], body: bytes, event: StreamResponse) -> bytes:
+def _key(headers: Mapping[str, str], body: bytes, event: pb.StreamResponse) -> bytes:
     """What tells a repeated delivery from a new event: the id that its sender gave it, else its bytes. Chunks that are
     appended have no key without an id, as two equal ones are two events."""
     id = next((value for name, value in headers.items() if name.lower() == ID_HEADER.lower()), "")

@@ -1,0 +1,124 @@
+"""What an agent says, as protobuf: parts, messages and events. Pure.
+
+An event is made by one call of a constructor, of nested mappings: built of messages, each part would be copied once
+for each level above it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.protobuf.json_format import ParseDict
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from ..generated import a2a_pb2 as pb
+from .lifecycle import new_id, now
+
+Content = str | bytes | pb.Part | Mapping[str, Any] | Sequence[Any]
+"""What parts are made of: text, a file's bytes, a Part, or JSON data."""
+
+Said = Content | pb.Message
+"""What the agent says with a status: a part, or a message of its own."""
+
+Metadata = Mapping[str, Any] | None
+NO_PARTS = "an artifact update needs at least one part"
+
+
+def part(content: Content) -> pb.Part:
+    """A part of text, bytes, JSON data, or as it is."""
+    made = loose_part(content)
+    return made if isinstance(made, pb.Part) else pb.Part(**made)
+
+
+def loose_part(content: Content) -> pb.Part | dict[str, Any]:
+    """A part, or its fields: what becomes a part of something else."""
+    if isinstance(content, str):
+        return {"text": content}
+    if isinstance(content, bytes):
+        return {"raw": content}
+    if not isinstance(content, pb.Part):
+        data = ParseDict(json.loads(json.dumps(content)), Value())
+        return {"data": data, "media_type": "application/json"}
+    if content.WhichOneof("content") is None:
+        raise ValueError("a part holds nothing; set one of text, raw, url, data")
+    return content
+
+
+def agent_message(content: Said) -> pb.Message:
+    """A message of the agent; what its author left empty is filled in."""
+    made = pb.Message()
+    if isinstance(content, pb.Message):
+        made.CopyFrom(content)
+    else:
+        made.parts.append(part(content))
+    return _of_agent(made)
+
+
+def struct(metadata: Metadata) -> Struct | None:
+    return None if metadata is None else ParseDict(dict(metadata), Struct())
+
+
+def status_event(
+    task_id: str, context_id: str, state: int, content: Said | None = None, metadata: Metadata = None
+) -> pb.StreamResponse:
+    status: dict[str, Any] = {"state": state, "timestamp": now()}
+    if content is not None:
+        status["message"] = _of_agent(agent_message(content), task_id, context_id)
+    update = {"task_id": task_id, "context_id": context_id, "status": status, "metadata": struct(metadata)}
+    return pb.StreamResponse(status_update=update)
+
+
+def artifact_event(task_id: str, context_id: str, artifact: Mapping[str, Any]) -> pb.StreamResponse:
+    """An update with an artifact of these fields. Raises ValueError where it has no parts."""
+    if not artifact["parts"]:
+        raise ValueError(NO_PARTS)
+    return pb.StreamResponse(artifact_update={"task_id": task_id, "context_id": context_id, "artifact": artifact})
+
+
+def raw_event(
+    task_id: str, context_id: str, event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent
+) -> pb.StreamResponse:
+    """An event as its author made it, with what is empty filled in. Raises TypeError for what a turn cannot emit."""
+    made = _wrapped(event)
+    if made.HasField("artifact_update"):
+        _complete_artifact(made.artifact_update, task_id, context_id)
+    else:
+        _complete_status(made.status_update, task_id, context_id)
+    return made
+
+
+def _wrapped(event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent) -> pb.StreamResponse:
+    if isinstance(event, pb.TaskStatusUpdateEvent):
+        return pb.StreamResponse(status_update=event)
+    if isinstance(event, pb.TaskArtifactUpdateEvent):
+        return pb.StreamResponse(artifact_update=event)
+    if not isinstance(event, pb.StreamResponse) or event.WhichOneof("payload") not in (
+        "status_update",
+        "artifact_update",
+    ):
+        raise TypeError("a turn emits status and artifact updates: the server makes the task, `answer` a message")
+    return event
+
+
+def _complete_artifact(update: pb.TaskArtifactUpdateEvent, task_id: str, context_id: str) -> None:
+    if not update.artifact.parts:
+        raise ValueError(NO_PARTS)
+    update.task_id, update.context_id = task_id, context_id
+    update.artifact.artifact_id = update.artifact.artifact_id or new_id()
+
+
+def _complete_status(update: pb.TaskStatusUpdateEvent, task_id: str, context_id: str) -> None:
+    update.task_id, update.context_id = task_id, context_id
+    if not update.status.HasField("timestamp"):
+        update.status.timestamp.CopyFrom(Timestamp(**now()))
+    if update.status.HasField("message"):
+        _of_agent(update.status.message, task_id, context_id)
+
+
+def _of_agent(message: pb.Message, task_id: str = "", context_id: str = "") -> pb.Message:
+    message.role = pb.ROLE_AGENT
+    message.message_id = message.message_id or new_id()
+    if task_id:
+        message.task_id, message.context_id = task_id, context_id
+    return message
