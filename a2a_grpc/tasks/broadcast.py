@@ -31,8 +31,8 @@ class Subscriber:
         self.done = False
 
     def join(self, topic: "Topic", first: Event) -> None:
-        """Reads `first`, and then what the topic publishes. Nothing where the reader has gone already."""
-        if not self.done:
+        """Reads `first`, and then what the topic publishes. Nothing where it has joined, or its reader has gone."""
+        if self._topic is None and not self.done:
             self._topic = topic
             self.put(first)
             topic.add(self)

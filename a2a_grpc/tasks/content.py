@@ -22,6 +22,10 @@ Said = Content | pb.Message
 """What the agent says with a status: a part, or a message of its own."""
 
 Metadata = Mapping[str, Any] | None
+Ids = Mapping[str, str]
+"""Of a task and its context, by the names of the fields that hold them."""
+
+NO_IDS: Ids = {}
 NO_PARTS = "an artifact update needs at least one part"
 
 
@@ -45,80 +49,78 @@ def loose_part(content: Content) -> pb.Part | dict[str, Any]:
     return content
 
 
-def agent_message(content: Said) -> pb.Message:
+def agent_message(content: Said, ids: Ids = NO_IDS) -> pb.Message:
     """A message of the agent; what its author left empty is filled in."""
     made = pb.Message()
     if isinstance(content, pb.Message):
         made.CopyFrom(content)
     else:
         made.parts.append(part(content))
-    return _of_agent(made)
+    return _of_agent(made, ids)
 
 
 def struct(metadata: Metadata) -> Struct | None:
     return None if metadata is None else ParseDict(dict(metadata), Struct())
 
 
-def status_event(
-    task_id: str, context_id: str, state: int, content: Said | None = None, metadata: Metadata = None
-) -> pb.StreamResponse:
+def status_event(ids: Ids, state: int, content: Said | None = None, metadata: Metadata = None) -> pb.StreamResponse:
     status: dict[str, Any] = {"state": state, "timestamp": now()}
     if content is not None:
-        status["message"] = _of_agent(agent_message(content), task_id, context_id)
-    update = {"task_id": task_id, "context_id": context_id, "status": status, "metadata": struct(metadata)}
-    return pb.StreamResponse(status_update=update)
+        status["message"] = agent_message(content, ids)
+    return pb.StreamResponse(status_update={**ids, "status": status, "metadata": struct(metadata)})
 
 
-def artifact_event(task_id: str, context_id: str, artifact: Mapping[str, Any]) -> pb.StreamResponse:
+def artifact_event(ids: Ids, artifact: Mapping[str, Any]) -> pb.StreamResponse:
     """An update with an artifact of these fields. Raises ValueError where it has no parts."""
     if not artifact["parts"]:
         raise ValueError(NO_PARTS)
-    return pb.StreamResponse(artifact_update={"task_id": task_id, "context_id": context_id, "artifact": artifact})
+    return pb.StreamResponse(artifact_update={**ids, "artifact": artifact})
 
 
 def raw_event(
-    task_id: str, context_id: str, event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent
+    ids: Ids, event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent
 ) -> pb.StreamResponse:
     """An event as its author made it, with what is empty filled in. Raises TypeError for what a turn cannot emit."""
     made = _wrapped(event)
     if made.HasField("artifact_update"):
-        _complete_artifact(made.artifact_update, task_id, context_id)
+        _complete_artifact(made.artifact_update, ids)
     else:
-        _complete_status(made.status_update, task_id, context_id)
+        _complete_status(made.status_update, ids)
     return made
 
 
-def _wrapped(event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent) -> pb.StreamResponse:
+def _wrapped(event: Any) -> pb.StreamResponse:
     if isinstance(event, pb.TaskStatusUpdateEvent):
         return pb.StreamResponse(status_update=event)
     if isinstance(event, pb.TaskArtifactUpdateEvent):
         return pb.StreamResponse(artifact_update=event)
-    if not isinstance(event, pb.StreamResponse) or event.WhichOneof("payload") not in (
-        "status_update",
-        "artifact_update",
-    ):
-        raise TypeError("a turn emits status and artifact updates: the server makes the task, `answer` a message")
-    return event
+    if isinstance(event, pb.StreamResponse) and event.WhichOneof("payload") in ("status_update", "artifact_update"):
+        return event
+    raise TypeError("a turn emits status and artifact updates: the server makes the task, `answer` a message")
 
 
-def _complete_artifact(update: pb.TaskArtifactUpdateEvent, task_id: str, context_id: str) -> None:
+def _complete_artifact(update: pb.TaskArtifactUpdateEvent, ids: Ids) -> None:
     if not update.artifact.parts:
         raise ValueError(NO_PARTS)
-    update.task_id, update.context_id = task_id, context_id
+    _set(update, ids)
     update.artifact.artifact_id = update.artifact.artifact_id or new_id()
 
 
-def _complete_status(update: pb.TaskStatusUpdateEvent, task_id: str, context_id: str) -> None:
-    update.task_id, update.context_id = task_id, context_id
+def _complete_status(update: pb.TaskStatusUpdateEvent, ids: Ids) -> None:
+    _set(update, ids)
     if not update.status.HasField("timestamp"):
         update.status.timestamp.CopyFrom(Timestamp(**now()))
     if update.status.HasField("message"):
-        _of_agent(update.status.message, task_id, context_id)
+        _of_agent(update.status.message, ids)
 
 
-def _of_agent(message: pb.Message, task_id: str = "", context_id: str = "") -> pb.Message:
+def _of_agent(message: pb.Message, ids: Ids) -> pb.Message:
+    _set(message, ids)
     message.role = pb.ROLE_AGENT
     message.message_id = message.message_id or new_id()
-    if task_id:
-        message.task_id, message.context_id = task_id, context_id
     return message
+
+
+def _set(message: Any, ids: Ids) -> None:
+    for name, id in ids.items():
+        setattr(message, name, id)

@@ -113,7 +113,7 @@ def _apply_status(task: pb.Task, update: pb.TaskStatusUpdateEvent) -> None:
 def _apply_artifact(task: pb.Task, update: pb.TaskArtifactUpdateEvent) -> None:
     """Appends to, replaces or adds the artifact of this id; appending to an unknown one creates it (X-STR-6)."""
     artifact = update.artifact
-    known = next((a for a in reversed(task.artifacts) if a.artifact_id == artifact.artifact_id), None)
+    known = _latest(task, artifact.artifact_id)
     if known is None:
         if update.append:
             log.warning("task %s: a chunk is for artifact %.80r, which is new: created", task.id, artifact.artifact_id)
@@ -124,8 +124,17 @@ def _apply_artifact(task: pb.Task, update: pb.TaskArtifactUpdateEvent) -> None:
         _extend(known, artifact)
 
 
+def _latest(task: pb.Task, artifact_id: str) -> pb.Artifact | None:
+    artifacts = task.artifacts
+    for index in range(len(artifacts) - 1, -1, -1):  # no slice and no iterator: each chunk comes here
+        if (artifact := artifacts[index]).artifact_id == artifact_id:
+            return artifact
+    return None
+
+
 def _extend(known: pb.Artifact, chunk: pb.Artifact) -> None:
-    known.parts.MergeFrom(chunk.parts)
+    for part in chunk.parts:
+        known.parts.add().CopyFrom(part)
     if chunk.HasField("metadata"):
         known.metadata.MergeFrom(chunk.metadata)
     if chunk.extensions:

@@ -43,6 +43,7 @@ class LiveTask:
     def __init__(self, agent: "Engine", scope: Scope, task: pb.Task, version: int = 0, *, is_new: bool = False) -> None:
         self.agent, self.limits, self.scope, self.task, self.version = agent, agent.limits, scope, task, version
         self.id, self.context_id, self.state = task.id, task.context_id, task.status.state
+        self.ids = {"task_id": self.id, "context_id": self.context_id}
         self.is_new = is_new
         self.topic = Topic(partial(agent._release, scope, task.id))  # not a method of this object: that were a cycle
         self.configs: dict[str, pb.TaskPushNotificationConfig] = {}
@@ -120,18 +121,16 @@ class LiveTask:
             await self.agent._prepare(self, turn)
             await self._write(pb.StreamResponse(message=turn.message))
 
-    async def emit(self, event: pb.StreamResponse) -> None:
+    async def emit(self, turn: Turn, event: pb.StreamResponse) -> None:
         """An event of the agent."""
-        if self.terminal:
-            await self.too_late(event)
+        is_over = self._current is None or self._current.turn is not turn
+        if self.terminal or is_over:
+            log.warning("task %s: an event of the agent came after its end", self.id)
+            what = "the task has ended" if self.terminal else "this turn is over"
+            raise IllegalTransitionError(f"{what}: nothing can be added to it")
         await self._write(event)
         if not self.version % FAIR:
             await asyncio.sleep(0)
-
-    async def too_late(self, event: pb.StreamResponse) -> None:
-        log.warning("task %s: an event of the agent came after its end", self.id)
-        what = "the task has ended" if self.terminal else "this turn is over"
-        raise IllegalTransitionError(f"{what}: nothing can be added to it")
 
     def _count_parts(self, update: pb.TaskArtifactUpdateEvent) -> None:
         """Counts up, and looks closely only where that is too much: what was replaced does not count."""
@@ -197,7 +196,7 @@ class LiveTask:
         self.topic.end()
 
     async def end(self, state: int, text: str = "") -> None:
-        await self._write(status_event(self.id, self.context_id, state, text or None))
+        await self._write(status_event(self.ids, state, text or None))
 
     async def end_surely(self, state: int, text: str = "") -> A2AError | None:
         """Ends the task, if it has not ended. Where the store fails, everyone who waits is told the error instead."""
@@ -234,7 +233,9 @@ class LiveTask:
         current = self._current
         try:
             if current and ask:
-                await self._ask(ask, current.turn, request)
+                current.turn.cancel_request = request
+                async with asyncio.timeout(self.limits.inactivity):
+                    await ask(current.turn)
             if current:
                 await current.stop(self.limits.cancel_grace, canceled=True)
             if error := await self.end_surely(pb.TASK_STATE_CANCELED):
@@ -244,18 +245,10 @@ class LiveTask:
         finally:
             self._canceling = None
             if current and current is not self._current:
-                self._finish_canceled(current)
+                if not current.begun:
+                    current.refuse(has_ended(self.task))
+                current.finish()
             self._next()
-
-    def _finish_canceled(self, running: Running) -> None:
-        if not running.begun:
-            running.refuse(has_ended(self.task))
-        running.finish()
-
-    async def _ask(self, ask: Ask, turn: Turn, request: pb.CancelTaskRequest) -> None:
-        turn.cancel_request = request
-        async with asyncio.timeout(self.limits.inactivity):
-            await ask(turn)
 
     async def close(self, why: str, within: float) -> None:
         """Ends what is under way: waiting messages are refused, and a turn that runs is stopped and its task fails."""

@@ -6,7 +6,7 @@ A webhook that has events waiting has a channel: a queue and one asyncio task. A
 import asyncio
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from secrets import token_hex
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -97,27 +97,21 @@ class PushSender:
         if channel := self._channels.get((config.task_id, config.id)):
             channel.config = config
 
-    def forget(self, task_id: str, config_id: str) -> asyncio.Future[None]:
-        """Drops all that waits for a webhook, and cuts off a request on its way. No request begins after this; when
-        the future is done, a turn of the loop or two later, none is open any more."""
-        stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        channel = self._channels.pop((task_id, config_id), None)
-        if channel is None or channel.worker is None:
-            _resolve(stopped)
-        else:
-            channel.worker.add_done_callback(lambda _: _resolve(stopped))
+    async def forget(self, task_id: str, config_id: str) -> None:
+        """Drops all that waits for a webhook, and cuts off a request on its way: none begins or is open after this."""
+        if (channel := self._channels.pop((task_id, config_id), None)) is not None:
             channel.drop()
-        return stopped
+            await _ended([channel])
 
     async def close(self, deadline: float) -> None:
         """Takes no more events, delivers those that wait for `deadline` seconds at most, and drops the rest."""
         self._closed = True
-        await _ended(self._channels, timeout=deadline)
+        await _ended(self._channels.values(), timeout=deadline)
         if self._channels:
             log.warning("%d webhooks were not told everything before the shutdown", len(self._channels))
             for channel in self._channels.values():
                 channel.drop()
-            await _ended(self._channels)
+            await _ended(self._channels.values())
             self._channels.clear()
         await self._client.close()
 
@@ -167,8 +161,8 @@ class PushSender:
         return slots
 
 
-async def _ended(channels: Mapping[Any, _Channel], timeout: float | None = None) -> None:
-    workers = [channel.worker for channel in channels.values() if channel.worker]
+async def _ended(channels: Iterable[_Channel], timeout: float | None = None) -> None:
+    workers = [channel.worker for channel in channels if channel.worker]
     if workers:
         await asyncio.wait(workers, timeout=timeout)
 

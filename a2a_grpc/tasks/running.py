@@ -20,31 +20,24 @@ NO_RESULT = "The agent returned without a result"
 class Running:
     """A turn on its way. Its client awaits `reply`, or reads `stream`."""
 
-    __slots__ = (
-        *("asked", "begun", "canceled", "context", "execution", "greeted"),
-        *("last", "live", "reply", "stream", "timer", "turn", "why"),
-    )
+    execution: asyncio.Task[None]  # once it has started
+    timer: asyncio.TimerHandle
 
     def __init__(self, live: "LiveTask", turn: Turn, stream: Subscriber | None) -> None:
         self.live, self.turn, self.stream = live, turn, stream
         self.context = contextvars.copy_context()
         self.reply: asyncio.Future[pb.SendMessageResponse] = live.loop.create_future()
-        self.execution: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
         self.last = 0.0
-        self.greeted = self.begun = False
+        self.begun = False
         self.asked = 0  # the interrupted state that the turn has brought about
         self.canceled = False  # CancelTask says how it ends
         self.why = ""  # it is stopped for another reason
-        turn.begin(live, live.emit)
+        turn.begin(live)
 
     # What its client is told
 
     def greet(self) -> None:
         """What a client is told as soon as its task exists, where it streams or does not want to wait."""
-        if self.greeted:
-            return
-        self.greeted = True
         configuration = self.turn.request.configuration
         if self.stream:
             length = configuration.history_length if configuration.HasField("history_length") else None
@@ -67,6 +60,7 @@ class Running:
             self.reply.exception()  # a client that has gone leaves it unread
 
     def finish(self) -> None:
+        """Nothing more will come to its client."""
         self.answer()
         if self.stream:
             self.stream.end()
@@ -94,7 +88,6 @@ class Running:
                 await self._execute(is_new)
         finally:
             self.timer.cancel()
-            self.turn.begin(live, live.too_late)
             live.turn_over(self)
 
     async def _begin(self) -> bool:
@@ -156,7 +149,7 @@ class Running:
         """Runs once per limit of inactivity, not once per event."""
         limit, loop = self.live.limits.inactivity, self.live.loop
         waited = 0.0 if self._is_awaited() else loop.time() - self.last
-        if waited >= limit and self.execution:
+        if waited >= limit:
             self.why = f"The agent did nothing for {limit:g} seconds"
             log.warning("task %s: the agent did nothing for %g s", self.live.id, limit)
             self.execution.cancel()
@@ -172,7 +165,6 @@ class Running:
 
         Runs in an asyncio task younger than the execution, so that this has begun; else it would end without a word.
         """
-        assert self.execution is not None
         try:
             async with asyncio.timeout(within), self.live.lock:
                 self._cancel(canceled)
@@ -181,6 +173,5 @@ class Running:
         await asyncio.wait([self.execution], timeout=within)
 
     def _cancel(self, canceled: bool) -> None:
-        assert self.execution is not None
         self.canceled = canceled
         self.execution.cancel()

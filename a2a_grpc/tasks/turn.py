@@ -1,6 +1,6 @@
 """Turn: what the author of an agent holds while one message is worked on."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,8 +16,6 @@ from .lifecycle import IllegalTransitionError, copied, new_id
 
 if TYPE_CHECKING:
     from .live import LiveTask
-
-Publish = Callable[[pb.StreamResponse], Awaitable[None]]
 
 
 class Turn:
@@ -49,7 +47,6 @@ class Turn:
         self.emitted = False
         self._writers: list[ArtifactWriter] = []
         self._bound: LiveTask | None = None
-        self._publish: Publish | None = None
 
     # What the client said.
 
@@ -138,16 +135,16 @@ class Turn:
     async def emit(self, event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent) -> None:
         """A raw event. Its ids are filled in; it must not be changed afterwards."""
         live = self._live
-        made = raw_event(live.id, live.context_id, event)
+        made = raw_event(live.ids, event)
         if made.HasField("status_update"):
             await self._flush()
         await self._emit(made)
 
     # Inside.
 
-    def begin(self, live: "LiveTask", publish: Publish) -> None:
-        """The engine binds the turn to its task, and to what takes its events."""
-        self._bound, self._publish = live, publish
+    def begin(self, live: "LiveTask") -> None:
+        """The engine binds the turn to its task."""
+        self._bound = live
 
     @property
     def _live(self) -> "LiveTask":
@@ -158,7 +155,7 @@ class Turn:
     async def _move(self, state: int, content: Said | None, metadata: Metadata) -> None:
         await self._flush()
         live = self._live
-        await self._emit(status_event(live.id, live.context_id, state, content, metadata))
+        await self._emit(status_event(live.ids, state, content, metadata))
 
     async def _flush(self) -> None:
         """What was written before a status comes before it."""
@@ -167,18 +164,17 @@ class Turn:
 
     def _artifact_event(self, artifact: Mapping[str, Any], parts: Sequence[Any]) -> pb.StreamResponse:
         live = self._live
-        return artifact_event(live.id, live.context_id, {**artifact, "parts": parts})
+        return artifact_event(live.ids, {**artifact, "parts": parts})
 
     async def _put_artifact(self, event: pb.StreamResponse, *, append: bool, last: bool) -> None:
         update, live = event.artifact_update, self._live
         update.append, update.last_chunk = append, last
         if live.state != pb.TASK_STATE_WORKING:
-            await self._emit(status_event(live.id, live.context_id, pb.TASK_STATE_WORKING))
+            await self._emit(status_event(live.ids, pb.TASK_STATE_WORKING))
         await self._emit(event)
 
     async def _emit(self, event: pb.StreamResponse) -> None:
-        assert self._publish is not None
-        await self._publish(event)
+        await self._live.emit(self, event)
         self.emitted = True
 
 

@@ -22,9 +22,9 @@ from .turn import Turn
 class Webhooks(A2AServiceServicer):
     """A part of AgentServicer, which authors subclass: so its own names begin with an underscore."""
 
-    limits: Limits = Limits()
-    push: PushPolicy | None = None
-    push_before_reply: float = 0.0
+    limits: Limits
+    push: PushPolicy | None
+    push_before_reply: float
 
     def __init__(self, store: TaskStore | None) -> None:
         self.store: TaskStore = store or MemoryStore()

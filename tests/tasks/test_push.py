@@ -615,9 +615,7 @@ async def test_a_deleted_webhook_gets_nothing_more(lab: Lab, receiver: Receiver)
     await receiver.wait(2)
     futures += [sender.deliver(receiver.config(id="unstarted"), chunk("e"))]
     workers = [channel.worker for channel in sender._channels.values()]
-    stopped = [sender.forget("t1", id) for id in ("retrying", "sending", "unstarted", "unknown")]
-    assert [future.done() for future in stopped] == [False, False, False, True]
-    await all_of(stopped)
+    await asyncio.gather(*(sender.forget("t1", id) for id in ("retrying", "sending", "unstarted", "unknown")))
     assert all(future.done() for future in futures)
     assert [worker.done() for worker in workers if worker] == [True] * 3
     lab.sleeps.gate.set()
@@ -628,7 +626,7 @@ async def test_a_deleted_webhook_gets_nothing_more(lab: Lab, receiver: Receiver)
 async def test_a_webhook_made_again_after_deletion_works(lab: Lab, receiver: Receiver) -> None:
     sender = lab.sender()
     sender.deliver(receiver.config(), chunk("a"))
-    sender.forget("t1", "hook")
+    await sender.forget("t1", "hook")
     await all_of([sender.deliver(receiver.config(), chunk("b"))])
     assert receiver.texts == ["b"]
 
