@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 from ..encoded import Encoded
@@ -14,7 +13,7 @@ Event = Encoded | pb.StreamResponse
 
 
 class Subscriber:
-    """What a topic says from the moment of joining on: `with subscriber: async for event in subscriber: ...`.
+    """What a topic says from the moment of joining on: `async for event in subscriber: ...`; `close` it at the end.
 
     Holds at most `room` events; a reader that falls further behind is cut off with RESOURCE_EXHAUSTED, and can
     subscribe again. The iteration raises the error that the subscriber was ended with.
@@ -59,14 +58,6 @@ class Subscriber:
         self._events.clear()
         if self._topic:
             self._topic.remove(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __aiter__(self) -> Self:
         return self

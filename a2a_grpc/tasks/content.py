@@ -71,9 +71,7 @@ def status_event(ids: Ids, state: int, content: Said | None = None, metadata: Me
 
 
 def artifact_event(ids: Ids, artifact: Mapping[str, Any]) -> pb.StreamResponse:
-    """An update with an artifact of these fields. Raises ValueError where it has no parts."""
-    if not artifact["parts"]:
-        raise ValueError(NO_PARTS)
+    """An update with an artifact of these fields."""
     return pb.StreamResponse(artifact_update={**ids, "artifact": artifact})
 
 

@@ -61,8 +61,9 @@ def change(task: pb.Task, event: pb.StreamResponse) -> None:
         _apply_status(task, event.status_update)
     elif kind == "artifact_update":
         _apply_artifact(task, event.artifact_update)
-    elif kind == "message":
-        _apply_message(task, event.message)
+    elif kind == "message":  # of the user: what the agent said last comes before it
+        _keep_status_message(task)
+        task.history.add().CopyFrom(event.message)
 
 
 def after(task: pb.Task, event: pb.StreamResponse) -> pb.Task:
@@ -141,12 +142,6 @@ def _extend(known: pb.Artifact, chunk: pb.Artifact) -> None:
         known.extensions.extend(uri for uri in chunk.extensions if uri not in known.extensions)
 
 
-def _apply_message(task: pb.Task, message: pb.Message) -> None:
-    """A message of the user: what the agent said last comes before it."""
-    _keep_status_message(task)
-    task.history.add().CopyFrom(message)
-
-
 def _keep_status_message(task: pb.Task) -> None:
     """The status message becomes history when something follows it, so that it never stands in both places."""
     if task.status.HasField("message"):
@@ -162,17 +157,14 @@ def has_ended(
     task: pb.Task, advice: str = "send the message without taskId for a new task"
 ) -> UnsupportedOperationError:
     state = _name(task.status.state)
-    return UnsupportedOperationError(
-        f"Task {task.id} has ended ({state}): {advice}",
-        metadata={"taskId": task.id, "state": state},
-    )
+    text = f"Task {task.id} has ended ({state}): {advice}"
+    return UnsupportedOperationError(text, metadata={"taskId": task.id, "state": state})
 
 
 def not_cancelable(task: pb.Task) -> TaskNotCancelableError:
     state = _name(task.status.state)
-    return TaskNotCancelableError(
-        f"Task {task.id} cannot be canceled: it is in {state}", metadata={"taskId": task.id, "state": state}
-    )
+    text = f"Task {task.id} cannot be canceled: it is in {state}"
+    return TaskNotCancelableError(text, metadata={"taskId": task.id, "state": state})
 
 
 def _name(state: int) -> str:

@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING
 from ..encoded import Encoded
 from ..errors import A2AError, ResourceExhaustedError, UnavailableError, log
 from ..generated import a2a_pb2 as pb
+from . import lifecycle
 from .broadcast import Subscriber, Topic
 from .content import status_event
-from .lifecycle import (
-    TERMINAL,
-    IllegalTransitionError,
-    change,
-    check,
-    has_ended,
-    not_found,
-    parts_after,
-    with_history,
-)
+from .lifecycle import TERMINAL, IllegalTransitionError, has_ended, with_history
 from .running import Running
 from .store import ConflictError, Scope
 from .turn import Turn
@@ -137,7 +129,7 @@ class LiveTask:
         most = self.limits.artifact_parts
         self._parts += len(update.artifact.parts)
         if self._parts > most:
-            self._parts = parts_after(self.task, update)
+            self._parts = lifecycle.parts_after(self.task, update)
         if self._parts > most:
             raise ResourceExhaustedError(f"The artifacts of a task have at most {most} parts")
 
@@ -159,10 +151,10 @@ class LiveTask:
                 self._moved()
 
     async def _append(self, event: pb.StreamResponse) -> None:
-        check(self.task, event)
+        lifecycle.check(self.task, event)
         await self.agent.store.append(self.scope, self.task, self.version, event)
         self.version += 1
-        change(self.task, event)
+        lifecycle.change(self.task, event)
         if not event.HasField("artifact_update"):
             self.state = self.task.status.state
             with_history(self.task, self.limits.history)
@@ -171,7 +163,7 @@ class LiveTask:
         """Another writer was first, or a write was cut off: goes on from what the store has, and tells everyone."""
         stored = await self.agent.store.read(self.scope, self.id)
         if stored is None:
-            raise not_found(self.id)
+            raise lifecycle.not_found(self.id)
         self.task.CopyFrom(with_history(stored.task, self.limits.history))
         self.state, self.version = self.task.status.state, stored.version
         self._publish(pb.StreamResponse(task=self.task))

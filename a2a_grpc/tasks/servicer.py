@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import closing
 from typing import Any
 
 from .. import errors
@@ -95,7 +96,7 @@ class AgentServicer(Engine):
         if (reply := await self._reply(turn)) is not None:
             yield pb.StreamResponse(message=reply)
             return
-        with Subscriber(self.limits.events_waiting) as stream:
+        with closing(Subscriber(self.limits.events_waiting)) as stream:
             await self._start(turn, stream)
             async for event in stream:
                 yield event
@@ -135,7 +136,7 @@ class AgentServicer(Engine):
             raise has_ended(live.task, "nothing will follow; read it with GetTask")
         self._check_subscribers(live)
         self._register(live)
-        with Subscriber(self.limits.events_waiting) as stream:
+        with closing(Subscriber(self.limits.events_waiting)) as stream:
             live.follow(stream)
             async for event in stream:
                 yield event

@@ -8,8 +8,8 @@ from google.protobuf.json_format import MessageToDict
 
 from ..caller import Caller
 from ..generated import a2a_pb2 as pb
+from .content import NO_PARTS, Metadata, Said, artifact_event, loose_part, raw_event, status_event, struct
 from .content import Content as Content
-from .content import Metadata, Said, artifact_event, loose_part, raw_event, status_event, struct
 from .content import agent_message as agent_message
 from .content import part as part
 from .lifecycle import IllegalTransitionError, copied, new_id
@@ -121,16 +121,19 @@ class Turn:
         self, name: str, *content: Content, artifact_id: str = "", description: str = "", metadata: Metadata = None
     ) -> str:
         """A whole artifact; returns its id."""
-        artifact = _artifact(name, artifact_id, description, metadata)
-        event = self._artifact_event(artifact, [loose_part(c) for c in content])
-        await self._put_artifact(event, append=False, last=True)
-        return str(artifact["artifact_id"])
+        if not content:
+            raise ValueError(NO_PARTS)
+        out = self.artifact(name, artifact_id=artifact_id, description=description, metadata=metadata)
+        await out.write(*content)
+        await out.flush(last=True)
+        return out.artifact_id
 
     def artifact(
         self, name: str = "", *, artifact_id: str = "", description: str = "", metadata: Metadata = None
     ) -> "ArtifactWriter":
         """An artifact in chunks: `async with turn.artifact("report") as out: await out.write("…")`."""
-        return ArtifactWriter(self, _artifact(name, artifact_id, description, metadata))
+        first = {"name": name, "description": description, "metadata": struct(metadata)}
+        return ArtifactWriter(self, artifact_id or new_id(), first)
 
     async def emit(self, event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent) -> None:
         """A raw event. Its ids are filled in; it must not be changed afterwards."""
@@ -162,17 +165,6 @@ class Turn:
         for writer in tuple(self._writers):
             await writer.flush()
 
-    def _artifact_event(self, artifact: Mapping[str, Any], parts: Sequence[Any]) -> pb.StreamResponse:
-        live = self._live
-        return artifact_event(live.ids, {**artifact, "parts": parts})
-
-    async def _put_artifact(self, event: pb.StreamResponse, *, append: bool, last: bool) -> None:
-        update, live = event.artifact_update, self._live
-        update.append, update.last_chunk = append, last
-        if live.state != pb.TASK_STATE_WORKING:
-            await self._emit(status_event(live.ids, pb.TASK_STATE_WORKING))
-        await self._emit(event)
-
     async def _emit(self, event: pb.StreamResponse) -> None:
         await self._live.emit(self, event)
         self.emitted = True
@@ -184,11 +176,11 @@ class ArtifactWriter:
     The latest chunk is held back until the next, so that the last one says so; or until the next status.
     """
 
-    def __init__(self, turn: Turn, artifact: dict[str, Any]) -> None:
-        self._turn, self._artifact = turn, artifact
+    def __init__(self, turn: Turn, artifact_id: str, first: Mapping[str, Any]) -> None:
+        self.artifact_id = artifact_id
+        self._turn, self._fields = turn, first  # of the chunk that comes next
         self._held: pb.StreamResponse | None = None
         self._append = False
-        self.artifact_id: str = artifact["artifact_id"]
 
     async def __aenter__(self) -> Self:
         self._turn._writers.append(self)
@@ -199,13 +191,17 @@ class ArtifactWriter:
         while self._held:
             await self.flush()
         if parts:
-            self._held = self._turn._artifact_event(self._artifact, parts)
+            artifact = {"artifact_id": self.artifact_id, "parts": parts, **self._fields}
+            self._held = artifact_event(self._turn._live.ids, artifact)
 
     async def flush(self, *, last: bool = False) -> None:
         """Sends what is held back."""
         if event := self._held:
-            self._held, self._artifact = None, {"artifact_id": self.artifact_id}
-            await self._turn._put_artifact(event, append=self._append, last=last)
+            self._held, self._fields = None, {}
+            event.artifact_update.append, event.artifact_update.last_chunk = self._append, last
+            if self._turn._live.state != pb.TASK_STATE_WORKING:
+                await self._turn._emit(status_event(self._turn._live.ids, pb.TASK_STATE_WORKING))
+            await self._turn._emit(event)
             self._append = True
 
     async def __aexit__(
@@ -217,13 +213,3 @@ class ArtifactWriter:
         except IllegalTransitionError:
             if error is None:
                 raise
-
-
-def _artifact(name: str, artifact_id: str, description: str, metadata: Metadata) -> dict[str, Any]:
-    """The fields of an artifact without parts."""
-    return {
-        "artifact_id": artifact_id or new_id(),
-        "name": name,
-        "description": description,
-        "metadata": struct(metadata),
-    }

@@ -1,6 +1,7 @@
 """Subscribers of one task: order, room, ends and leaving."""
 
 import asyncio
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -138,7 +139,7 @@ async def test_room_is_for_exactly_so_many(topic: Topic) -> None:
 
 async def test_leaving(topic: Topic, left: Left) -> None:
     stays = joined(topic)
-    with joined(topic) as leaves:
+    with closing(joined(topic)) as leaves:
         topic.publish(event("0"))
         assert (len(topic), left.times) == (2, 0)
         assert await anext(leaves) is FIRST
@@ -153,7 +154,7 @@ async def test_leaving(topic: Topic, left: Left) -> None:
 
 async def test_a_reader_that_is_cancelled_leaves(topic: Topic, left: Left) -> None:
     async def read() -> None:
-        with joined(topic) as subscriber:
+        with closing(joined(topic)) as subscriber:
             await texts(subscriber)
 
     reading = asyncio.create_task(read())
@@ -165,7 +166,7 @@ async def test_a_reader_that_is_cancelled_leaves(topic: Topic, left: Left) -> No
 
 
 async def test_who_has_left_before_joining_does_not_join(topic: Topic, left: Left) -> None:
-    with Subscriber(10) as gone:
+    with closing(Subscriber(10)) as gone:
         pass
     gone.join(topic, FIRST)
     assert (len(topic), left.times) == (0, 0)
