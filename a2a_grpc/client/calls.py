@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from .. import service_parameters
 from ..errors import A2AError, DeadlineExceededError, InvalidAgentResponseError
 from ..generated.a2a_pb2 import AgentCard, AgentInterface, Task
 from ..inherited import sooner, trace
 from ..methods import Method, methods
-from ..service_parameters import EXTENSIONS, VERSION
+from .cards.choose import VERSION
 from .settings import Call, ClientOptions
 from .transports.failures import ConnectError, is_broken, retry_delay
 from .transports.transport import Outgoing, Transport
@@ -150,9 +151,9 @@ class Calls:
         sent = type(message)()
         sent.CopyFrom(message)
         sent.tenant = self._interfaces[index].tenant
-        metadata = {VERSION: self.options.version, **trace()}
+        metadata = {service_parameters.VERSION: VERSION, **trace()}
         if self.options.extensions:
-            metadata[EXTENSIONS[0]] = ",".join(self.options.extensions)
+            metadata[service_parameters.EXTENSIONS[0]] = ",".join(self.options.extensions)
         call = Call(method, sent, metadata, self.card)
         for interceptor in self.options.interceptors:
             made = interceptor(call)

@@ -8,6 +8,7 @@ import aiohttp
 
 from ..card import GRPC, HTTP_JSON, JSONRPC
 from ..generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface
+from ..option_rules import from_keywords
 from .addresses import Origin, address, origin
 from .calls import Calls
 from .cards.choose import Objection, choose
@@ -15,7 +16,7 @@ from .cards.fetching import fetch_card
 from .client import Client
 from .credentials.credential import Certificate
 from .credentials.select import Chosen, Given, select
-from .settings import ClientOptions, client_options
+from .settings import ClientOptions
 from .transports.authenticated import Authenticated
 from .transports.grpc import GrpcTransport
 from .transports.http import json_rpc, new_session, rest
@@ -34,7 +35,7 @@ async def connect(agent: str | AgentCard | AgentInterface, **given: Any) -> Asyn
     ConnectError and CardReadError where there is no card, NoInterfaceError where it offers nothing to use,
     CredentialsError.
     """
-    options = client_options(given)
+    options = from_keywords(ClientOptions, given)
     async with new_session(options) as session:
         card, home = await _card(agent, session, options)
         client = Client(_calls(card, home, session, options))
@@ -54,7 +55,7 @@ async def _card(
     if isinstance(agent, AgentInterface):
         everything = AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True)
         agent = AgentCard(supported_interfaces=[agent], capabilities=everything)
-    usable = choose(agent, options.bindings, options.version)
+    usable = choose(agent, options.bindings)
     return agent, [origin(i.url, insecure=options.insecure) for i in usable]
 
 
@@ -62,7 +63,7 @@ def _calls(card: AgentCard, home: Collection[Origin], session: aiohttp.ClientSes
     credentials = select(card, _with_certificate(options))
     allowed = {*home, *(origin(o, insecure=options.insecure) for o in options.origins)}
     objection = _objection(allowed, credentials, options)
-    interfaces = choose(card, options.bindings, options.version, objection)
+    interfaces = choose(card, options.bindings, objection)
     return Calls(card, interfaces, _opener(session, credentials, options), options)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
-from ..errors import nearest
+from ..errors import did_you_mean
 from ..generated.a2a_pb2 import Message, SendMessageConfiguration, SendMessageRequest, TaskPushNotificationConfig
 from .parts import Content, message, struct
 
@@ -47,5 +47,4 @@ def _check(given: Mapping[str, Any]) -> None:
     for name in given:
         if name not in _SETTINGS:
             names = [*Sending.__annotations__]
-            near = nearest(name, names)
-            raise TypeError(f"unknown setting {name}; " + (f"did you mean {near}?" if near else f"there are {names}"))
+            raise TypeError(f"unknown setting {name}; {did_you_mean(name, names, f'there are {names}')}")

@@ -2,19 +2,17 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
-from ..errors import nearest
 from ..generated.a2a_pb2 import AgentCard
 from ..methods import Method
-from ..service_parameters import major_minor
+from ..option_rules import Rule, check, is_list
 from .cards.cache import CardCache
-from .cards.choose import SPOKEN, VERSION
+from .cards.choose import SPOKEN
 from .credentials.select import Given
 
 
@@ -62,7 +60,6 @@ class ClientOptions:
     """The options of a client. Times are in seconds, sizes in bytes."""
 
     bindings: Sequence[str] = ()  # only these, in this order; empty is the order of the card
-    version: str = VERSION  # of the protocol; an interface of another one is not used
     credentials: Given = ()  # one, several, or by the names of the card's security schemes
     origins: Sequence[str] = ()  # more addresses that credentials may go to, besides that of the card
     interceptors: Sequence[Interceptor] = ()  # the first one sees a call first
@@ -81,29 +78,14 @@ class ClientOptions:
     cards: CardCache = field(default_factory=CardCache)  # share one, and a card is fetched once while it is fresh
 
     def __post_init__(self) -> None:
-        for names, is_right, rule in _RULES:
-            for name in names:
-                if not is_right(getattr(self, name)):
-                    raise ValueError(f"{name} {rule}, not {getattr(self, name)!r}")
+        check(self, _RULES)
 
 
-_RULES: Sequence[tuple[Sequence[str], Callable[[Any], object], str]] = (
-    (("bindings", "origins", "extensions", "interceptors"), lambda v: not isinstance(v, str), "must be a list"),
-    (("bindings",), lambda v: all(b in SPOKEN for b in v), f"must be some of {', '.join(SPOKEN)}"),
-    (("version",), lambda v: v == VERSION == major_minor(v), f'must be "{VERSION}", which is all that is spoken'),
-    (("connect_timeout", "deadline", "answer_deadline", "idle_timeout"), lambda v: v > 0, "must be more than 0"),
-    (("backoff", "max_response"), lambda v: v > 0, "must be more than 0"),
-    (("attempts",), lambda v: v >= 1, "must be 1 or more"),
-    (("recoveries", "card_max_age"), lambda v: v >= 0, "must be 0 or more"),
+_POSITIVE = ("connect_timeout", "deadline", "answer_deadline", "idle_timeout", "backoff", "max_response")
+_RULES = (
+    Rule(("bindings", "origins", "extensions", "interceptors"), is_list, "a list"),
+    Rule(("bindings",), lambda v: all(b in SPOKEN for b in v), f"some of {', '.join(SPOKEN)}"),
+    Rule(_POSITIVE, lambda v: v > 0, "a number above 0"),
+    Rule(("attempts",), lambda v: v >= 1, "a number, 1 or more"),
+    Rule(("recoveries", "card_max_age"), lambda v: v >= 0, "a number, 0 or more"),
 )
-
-
-def client_options(given: Mapping[str, Any]) -> ClientOptions:
-    """Options from keyword arguments; TypeError names the nearest right name."""
-    names = [f.name for f in fields(ClientOptions)]
-    for name in given:
-        if name not in names:
-            near = nearest(name, names)
-            advice = f"did you mean {near}?" if near else f"there are {', '.join(names)}"
-            raise TypeError(f"unknown option {name}; {advice}")
-    return ClientOptions(**given)

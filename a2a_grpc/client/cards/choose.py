@@ -21,7 +21,6 @@ class NoInterfaceError(ValueError):
 def choose(
     card: AgentCard,
     bindings: Sequence[str] = (),
-    version: str = VERSION,
     objection: Objection = lambda interface: None,
 ) -> list[AgentInterface]:
     """The interfaces to try, in order: the card's, or, where `bindings` are given, those only, in that order.
@@ -29,23 +28,23 @@ def choose(
     The version must be the same by major.minor; none is exchanged for another. `objection` may refuse further ones.
     Raises NoInterfaceError that names what the card offers and why each was refused.
     """
-    refusals = [_refusal(i, bindings or SPOKEN, version) or objection(i) for i in card.supported_interfaces]
+    refusals = [_refusal(i, bindings or SPOKEN) or objection(i) for i in card.supported_interfaces]
     usable = [i for i, why in zip(card.supported_interfaces, refusals, strict=True) if why is None]
     if not usable:
-        raise NoInterfaceError(_nothing(card, refusals, bindings or SPOKEN, version))
+        raise NoInterfaceError(_nothing(card, refusals, bindings or SPOKEN))
     if bindings:
         usable.sort(key=lambda interface: bindings.index(interface.protocol_binding))
     return usable
 
 
-def _refusal(interface: AgentInterface, bindings: Sequence[str], version: str) -> str | None:
+def _refusal(interface: AgentInterface, bindings: Sequence[str]) -> str | None:
     binding = interface.protocol_binding
     if binding not in SPOKEN:
         return _unknown(binding)
     if binding not in bindings:
         return f"{binding} was not asked for"
-    if major_minor(interface.protocol_version) != version:
-        return f"version {interface.protocol_version or 'none'} is not {version}"
+    if major_minor(interface.protocol_version) != VERSION:
+        return f"version {interface.protocol_version or 'none'} is not {VERSION}"
     try:
         address(interface.url)
     except ValueError as error:
@@ -60,8 +59,8 @@ def _unknown(binding: str) -> str:
     return f"{quote(binding)} is not a binding that this client speaks" + (f"; is {near} meant?" if near else "")
 
 
-def _nothing(card: AgentCard, refusals: Sequence[str | None], bindings: Sequence[str], version: str) -> str:
-    wanted = f"this client speaks {', '.join(bindings)} in version {version}"
+def _nothing(card: AgentCard, refusals: Sequence[str | None], bindings: Sequence[str]) -> str:
+    wanted = f"this client speaks {', '.join(bindings)} in version {VERSION}"
     if not card.supported_interfaces:
         return f"The card of {quote(card.name)} names no interface; {wanted}"
     lines = (
