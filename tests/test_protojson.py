@@ -571,6 +571,15 @@ def test_what_is_read_can_be_sent_over_grpc(
 # What is printed
 
 
+@pytest.mark.parametrize("kind", [Struct, Value])
+def test_what_is_nested_too_deep_for_protobuf_is_invalid(kind: Any) -> None:
+    deep: Any = {}
+    for _ in range(90):
+        deep = {"a": [deep]}
+    with pytest.raises(InvalidParamsError, match="nested too deep"):
+        from_json(kind, deep)
+
+
 def struct_of(value: dict[str, Any]) -> Struct:
     struct = Struct()
     struct.update(value)

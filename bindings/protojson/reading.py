@@ -35,6 +35,7 @@ from .fields import message_type as held
 M = TypeVar("M", bound=Message)
 
 MOST_LEVELS = 100  # of messages in messages: protobuf readers refuse more
+_TOO_DEEP = f"nested too deep; protobuf has at most {MOST_LEVELS} levels"
 MOST_COLLECTED = 100  # a value with a million faults must not cost more to refuse
 
 _VALUE = "google.protobuf.Value"
@@ -52,7 +53,10 @@ def from_json(message_type: type[M], value: Any) -> M:
         return message_type.FromString(write(value))
     except (ValueError, DecodeError, RecursionError):
         pass
-    return message_type.FromString(write(_plain(kind, value)))
+    try:
+        return message_type.FromString(write(_plain(kind, value)))
+    except DecodeError:
+        raise InvalidParamsError([Violation("", _TOO_DEEP)]) from None
 
 
 def _plain(kind: Descriptor, value: Any) -> Any:
@@ -197,7 +201,7 @@ class _Care:
     def special(self, kind: Descriptor, item: Any, path: str, level: int) -> Any:
         steps = _STEPS_TO_VALUE.get(kind.full_name)
         if steps is not None and level + steps + _levels(item) > MOST_LEVELS:
-            return self.fault(path, f"nested too deep; protobuf has at most {MOST_LEVELS} levels")
+            return self.fault(path, _TOO_DEEP)
         return self.encoded(SPECIAL[kind.full_name], item, path)
 
     def encoded(self, encode: Encoder, item: Any, path: str) -> Any:

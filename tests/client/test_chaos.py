@@ -22,7 +22,7 @@ from tests.client.scripted import BINDINGS, raw_server
 RUNS = 12
 TEXT = "the quick brown fox jumps over the lazy dog " * 2
 MOST = 12_000  # bytes of a connection, about half of what a run needs
-IDLE = 0.1  # seconds, after which the client takes a stream for dead
+IDLE = 0.4  # seconds, after which the client takes a stream for dead; enough for a message to be taken
 
 _EVENT = re.compile(rb"[0-9a-f]+\r\ndata: [^\n]*\n\n\r\n")
 

@@ -45,6 +45,17 @@ def test_metadata_violations_and_delays_come_back() -> None:
     assert retry_delay(ValueError()) == 0.0
 
 
+def test_a_detail_that_cannot_be_read_is_passed_over() -> None:
+    deep: Any = 1
+    for _ in range(90):
+        deep = [deep]
+    for name in ("x", "type.googleapis.com/google.rpc.RetryInfo"):
+        details = [{"@type": name, "a": deep, "retryDelay": "soon"}]
+        body = {"code": -32001, "status": "NOT_FOUND", "message": "m", "details": details}
+        for fault in (of_rest(body, 404), of_jsonrpc({**body, "data": details})):
+            assert isinstance(error(fault), errors.TaskNotFoundError)
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

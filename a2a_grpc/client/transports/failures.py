@@ -93,7 +93,8 @@ def error(fault: Fault) -> A2AError:
 def is_broken(failed: Exception) -> bool:
     """Whether an error is of the way to the agent, so that a read may be tried again, and not the agent's answer."""
     if isinstance(failed, RemoteError):
-        return not failed.domain and failed.code in (code_pb2.UNKNOWN, code_pb2.INTERNAL)
+        unserved = failed.http_status in (404, 405)  # by this server at all
+        return not failed.domain and not unserved and failed.code in (code_pb2.UNKNOWN, code_pb2.INTERNAL)
     return isinstance(failed, ConnectError | UnavailableError | InvalidAgentResponseError)
 
 
@@ -230,7 +231,7 @@ def _detail(value: dict[str, Any], type_url: str) -> Any:
     kind: type[Message] = _DETAILS.get(name, Struct)
     try:
         return from_json(kind, value)
-    except (InvalidParamsError, DecodeError):
+    except InvalidParamsError:
         return Struct()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
@@ -90,8 +91,9 @@ class HttpTransport:
             headers["Accept-Encoding"] = "identity"  # what compresses a stream also holds it back
         url = yarl.URL(_with_query(request.url, [*request.query, *call.query.items()]), encoded=True)
         timeout = aiohttp.ClientTimeout(total=None, connect=self._options.connect_timeout, sock_read=call.idle)
+        body = None if request.body is None else BytesIO(request.body)  # aiohttp warns of large bytes
         return self._session.request(
-            request.verb, url, data=request.body, headers=headers, allow_redirects=False, timeout=timeout
+            request.verb, url, data=body, headers=headers, allow_redirects=False, timeout=timeout
         )
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
