@@ -18,10 +18,11 @@ from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 from lab import SECRET, Lab, card, message, reply, send, task
-from wires import BINDINGS, METHODS, NONE, All, Outcome, sse_events, wire
+from wires import BINDINGS, METHODS, NONE, REST, All, Outcome, sse_events, wire
 from yarl import URL
 
 from a2a_grpc import PermissionDeniedError, Server, UnauthenticatedError
+from a2a_grpc.auth import Bearer
 from a2a_grpc.generated import a2a_pb2 as pb
 
 CAPABLE = card(capabilities=pb.AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True))
@@ -663,3 +664,98 @@ async def test_br_57_missing_credentials_are_no_success(method: str, token: str,
     challenges = [{**o.headers, **o.trailing}.get("www-authenticate", "") for o in outcomes]
     assert all(c.startswith("Bearer") for c in challenges) == (reason == "UNAUTHENTICATED")
     assert lab.seen == []
+
+
+CREDENTIALS = {
+    "none": {},
+    "empty": {"Authorization": ""},
+    "another scheme": {"Authorization": "Basic YTpi"},
+    "expired": {"Authorization": "Bearer expired"},
+    "garbled": {"Authorization": "Bearer =)(&%$"},
+    "scheme only": {"Authorization": "Bearer"},
+}
+PATHS = {name: (verb, path.replace("{id}", "P1").replace("{taskId}", "T1")) for name, (verb, path) in REST.items()}
+FAULTY = {
+    "no object": b'"x"',
+    "nothing in it": b"{}",
+    "wrong types": b'{"message": 7, "id": [], "taskId": {}, "url": false}',
+    "no body": b"",
+}
+CHALLENGE = 'Bearer realm="Lab"'
+
+
+def expiring(token: str) -> str | None:
+    return "ann" if token == "good" else None
+
+
+@pytest.mark.parametrize("credentials", CREDENTIALS)
+async def test_br_57_every_operation_asks_for_credentials_first(credentials: str) -> None:
+    """An unknown version and an empty request besides; streams are refused before they begin."""
+    lab, headers = Lab(), CREDENTIALS[credentials]
+    async with Server(lab, CAPABLE, http_port=0, grpc_port=0, interceptors=[Bearer(expiring)]) as server:
+        async with All(server) as every:
+            for method in METHODS:
+                for more in ({}, {"A2A-Version": "9.9"}):
+                    outcomes = await every.call(method, _named(method), {**headers, **more})
+                    told = [(o.fault.reason, o.fault.wire, o.messages) for o in outcomes if o.fault]
+                    assert told == [("UNAUTHENTICATED", code, []) for code in (16, -31401, 401)], method
+                    assert [_challenge(o) for o in outcomes] == [CHALLENGE] * 3, method
+                    assert [o.headers["content-type"] for o in outcomes[1:]] == ["application/json"] * 2, method
+    assert lab.seen == []
+
+
+def _named(method: str) -> dict[str, Any]:
+    """A request that has what its path needs over HTTP+JSON, and no more."""
+    return {name: "T1" for name in ("id", "taskId") if f"{{{name}}}" in REST[method][1]}
+
+
+def _challenge(outcome: Outcome) -> str:
+    return {**outcome.headers, **outcome.trailing}["www-authenticate"]
+
+
+@pytest.mark.parametrize("credentials", CREDENTIALS)
+@pytest.mark.parametrize("fault", FAULTY)
+async def test_br_57_a_faulty_body_is_not_looked_at_without_credentials(fault: str, credentials: str) -> None:
+    """What is no JSON comes first: requirement A-33."""
+    lab, given = Lab(), {**JSON, **CREDENTIALS[credentials]}
+    async with Server(lab, CAPABLE, http_port=0, grpc_port=0, interceptors=[Bearer(expiring)]) as server:
+        async with aiohttp.ClientSession(server.http_url) as session:
+            for method, (verb, path) in PATHS.items():
+                async with session.request(verb, path, data=FAULTY[fault], headers=given) as response:
+                    assert (response.status, response.headers["WWW-Authenticate"]) == (401, CHALLENGE), method
+                    assert (await response.json())["error"]["status"] == "UNAUTHENTICATED"
+        async with grpc.aio.insecure_channel(server.grpc_address) as channel:
+            for rpc in METHODS.values():
+                metadata = tuple((key.lower(), value) for key, value in CREDENTIALS[credentials].items())
+                shape = channel.unary_stream if rpc.streaming else channel.unary_unary
+                call: Any = shape(rpc.path)(b"\xff" + FAULTY[fault], metadata=metadata, timeout=5)
+                assert await call.code() is grpc.StatusCode.UNAUTHENTICATED, rpc.name
+                assert ("www-authenticate", CHALLENGE) in [*await call.trailing_metadata()], rpc.name
+    assert lab.seen == []
+
+
+@pytest.mark.parametrize("params", ["x", [], 7, {"message": 7, "id": {}}, {}, None, {"message": {"parts": [{}]}}])
+async def test_br_57_faulty_params_are_not_looked_at_without_credentials(params: Any) -> None:
+    lab = Lab()
+    async with Server(lab, CAPABLE, http_port=0, grpc_port=None, interceptors=[Bearer(expiring)]) as server:
+        async with aiohttp.ClientSession() as session:
+            for method in METHODS:
+                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                async with session.post(server.http_url, json=body) as response:
+                    assert (response.status, response.headers["WWW-Authenticate"]) == (401, CHALLENGE), method
+                    told = await response.json()
+                    assert (told["id"], told["error"]["code"]) == (1, -31401), method
+    assert lab.seen == []
+
+
+async def test_br_57_the_way_to_the_credentials_is_open() -> None:
+    async with Server(Lab(), CAPABLE, http_port=0, grpc_port=0, interceptors=[Bearer(expiring)]) as server:
+        async with aiohttp.ClientSession(server.http_url) as session:
+            for path in ("/.well-known/agent-card.json", "/healthz", "/readyz"):
+                async with session.get(path, headers=CREDENTIALS["expired"]) as response:
+                    assert response.status == 200, path
+            async with session.get("/.well-known/agent-card.json") as response:
+                assert (await response.json())["securityRequirements"] == [{"schemes": {"bearer": {}}}]
+        async with All(server) as every:
+            good = await every.call("GetTask", {"id": "T1"}, {"Authorization": "Bearer good"})
+    assert reasons(good) == ["OK"] * 3
