@@ -1,11 +1,14 @@
 """What is published: the wheel and the sdist, and a package that works without its extras."""
 
 import io
+import pkgutil
+import re
 import stat
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import distributions, metadata, packages_distributions
 from pathlib import Path
 
 import pytest
@@ -97,6 +100,75 @@ def test_the_command_without_its_extra_says_what_to_install() -> None:
     ended = _python("-c", f"{WITHOUT_EXTRAS} from a2a_grpc.cli import main; main()")
     assert ended.returncode == 1
     assert ended.stderr == "a2a-grpc: the command line needs typer: pip install 'a2a-grpc[cli]'\n"
+
+
+# BR-77: a minimal install
+
+
+def needed(name: str, *, extra: str = "") -> set[str]:
+    """The distributions that one needs, with all that they need in turn, and itself."""
+    found, waiting = set[str](), [(name, extra)]
+    while waiting:
+        each, with_extra = waiting.pop()
+        if each in found and not with_extra:
+            continue
+        found.add(each)
+        for line in metadata(each).get_all("Requires-Dist") or ():
+            requirement, _, marker = line.partition(";")
+            wanted = re.search(r"""extra == ["']([\w-]+)["']""", marker)
+            if wanted is None or wanted[1] == with_extra:
+                waiting.append((canonical(re.split(r"[^\w.-]", requirement.strip())[0]), ""))
+        found &= INSTALLED
+        waiting = [(d, e) for d, e in waiting if d in INSTALLED]
+    return found
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+PROVIDED = {module: {canonical(d) for d in found} for module, found in packages_distributions().items()}
+INSTALLED = {canonical(d.metadata["Name"]) for d in distributions()}
+OTHERS_REFUSED = """
+import importlib, sys
+others -= sys.modules.keys()
+class Only:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in others else self.finder.find_spec(name, path, target)
+sys.meta_path[:] = map(Only, sys.meta_path)
+for name in names:
+    importlib.import_module(name)
+missing = sorted(others & {name.partition(".")[0] for name in sys.modules})
+assert not missing, missing
+"""
+NEED_CLI = ("a2a_grpc.cli.commands", "a2a_grpc.cli.__main__")
+
+
+@pytest.mark.parametrize("extra", ["", "fast", "cli"])
+def test_br_77_every_module_is_imported_with_what_an_install_brings(extra: str) -> None:
+    """In a fresh interpreter that finds no other package: no extra's, no code generator's, no test tool's."""
+    there = needed("a2a-grpc", extra=extra)
+    others = {module for module, found in PROVIDED.items() if not found & there}
+    assert "pytest" in others
+    assert ("typer" in others, "orjson" in others) == (extra != "cli", extra != "fast")
+    modules = [m.name for m in pkgutil.walk_packages(a2a_grpc.__path__, "a2a_grpc.")]
+    names = [name for name in modules if extra == "cli" or name not in NEED_CLI]
+    assert "a2a_grpc.client.connect" in names
+    ended = _python("-W", "error", "-c", f"others, names = {others!r}, {['a2a_grpc.client', *names]!r}{OTHERS_REFUSED}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_br_77_a_core_install_is_small_and_needs_no_code_generator() -> None:
+    assert needed("a2a-grpc") >= {"a2a-grpc", "grpcio", "protobuf", "aiohttp"}
+    assert len(needed("a2a-grpc")) <= MOST_PACKAGES
+    assert not {"grpcio-tools", "mypy-protobuf", "types-protobuf", "types-grpcio"} & needed("a2a-grpc", extra="cli")
+
+
+MOST_PACKAGES = 20  # of a core install, those too that it needs on some versions of Python only
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
