@@ -18,7 +18,7 @@ from .protojson.fields import fields_by_name
 
 MOST_UNKNOWN = 32  # unknown names that are looked at; a hostile object must not cost more than a misspelt one
 
-_STEP = re.compile(r"(\w+)(?:\[(\d+)\])?")
+_STEP = re.compile(r"(\w+)(?:\[(\d{1,9})\])?", re.ASCII)
 _SNAKE = re.compile(r'"[^"]*"|_([a-z0-9])')  # what is quoted is the key of a map
 
 
@@ -31,17 +31,16 @@ def in_json(status: Status, request: Descriptor | None = None, value: Any = None
     bad = detail(status, BadRequest)
     if bad is None:
         return status
-    told = Status(code=status.code, message=status.message)
+    told = Status(code=status.code, message=status.message, details=status.details)
     for violation in bad.field_violations:
         before = f"{violation.field}: {violation.description}"
         violation.description += _near_miss(request, value, violation.field)
         violation.field = _SNAKE.sub(lambda m: m[1].upper() if m[1] else m[0], violation.field)
         told.message = told.message.replace(before, f"{violation.field}: {violation.description}", 1)
     told.message += hint and f"; {hint}"
-    for packed in status.details:
+    for packed in told.details:
         if packed.Is(BadRequest.DESCRIPTOR):
             packed.Pack(bad)
-        told.details.append(packed)
     return told
 
 
