@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, get_type_hints
 
+from .content import Content
 from .servicer import AgentServicer
-from .turn import Content, Turn
+from .turn import Turn
 
 RESULT = "result"
 

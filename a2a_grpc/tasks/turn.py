@@ -10,8 +10,6 @@ from ..caller import Caller
 from ..generated import a2a_pb2 as pb
 from .content import NO_PARTS, Metadata, Said, artifact_event, loose_part, raw_event, status_event, struct
 from .content import Content as Content
-from .content import agent_message as agent_message
-from .content import part as part
 from .lifecycle import IllegalTransitionError, copied, new_id
 
 if TYPE_CHECKING:
@@ -137,8 +135,7 @@ class Turn:
 
     async def emit(self, event: pb.StreamResponse | pb.TaskStatusUpdateEvent | pb.TaskArtifactUpdateEvent) -> None:
         """A raw event. Its ids are filled in; it must not be changed afterwards."""
-        live = self._live
-        made = raw_event(live.ids, event)
+        made = raw_event(self._live.ids, event)
         if made.HasField("status_update"):
             await self._flush()
         await self._emit(made)
@@ -157,8 +154,7 @@ class Turn:
 
     async def _move(self, state: int, content: Said | None, metadata: Metadata) -> None:
         await self._flush()
-        live = self._live
-        await self._emit(status_event(live.ids, state, content, metadata))
+        await self._emit(status_event(self._live.ids, state, content, metadata))
 
     async def _flush(self) -> None:
         """What was written before a status comes before it."""

@@ -12,7 +12,7 @@ from a2a_grpc.caller import Caller
 from a2a_grpc.errors import ResourceExhaustedError
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.tasks import IllegalTransitionError, Limits, Turn
-from a2a_grpc.tasks.turn import agent_message, part
+from a2a_grpc.tasks.content import agent_message, part
 
 Action = Callable[[Turn], Awaitable[Any]]
 
