@@ -193,12 +193,11 @@ class ArtifactWriter:
     async def flush(self, *, last: bool = False) -> None:
         """Sends what is held back."""
         if event := self._held:
-            self._held, self._fields = None, {}
             event.artifact_update.append, event.artifact_update.last_chunk = self._append, last
+            self._held, self._fields, self._append = None, {}, True  # at once: others may write while this is sent
             if self._turn._live.state != pb.TASK_STATE_WORKING:
                 await self._turn._emit(status_event(self._turn._live.ids, pb.TASK_STATE_WORKING))
             await self._turn._emit(event)
-            self._append = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

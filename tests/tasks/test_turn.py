@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from engine import Told, called_by, get, kinds, nothing_left, result_of, say, send, status_of, streamed
+from engine import BytesStore, Told, called_by, get, kinds, nothing_left, result_of, say, send, status_of, streamed
 from google.protobuf.struct_pb2 import Value
 
 from a2a_grpc.caller import Caller
@@ -255,6 +255,18 @@ async def test_two_artifacts_at_once() -> None:
 
     task, _ = await acted(act)
     assert result_of(task) == ["l0l1", "r0r1"]
+
+
+async def test_several_coroutines_may_write_one_artifact() -> None:
+    """Nothing is lost, though the store takes its time."""
+
+    async def act(turn: Turn) -> None:
+        async with turn.artifact("r") as out:
+            await asyncio.gather(*(out.write(str(index)) for index in range(6)))
+
+    task, events = await acted(act, store=BytesStore())
+    assert sorted(result_of(task)[0]) == list("012345")
+    assert [(append, last) for _, append, last in marks(events)] == [(i > 0, i == 5) for i in range(6)]
 
 
 async def test_a_chunk_comes_before_the_status_that_follows_it() -> None:
