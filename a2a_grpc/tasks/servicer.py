@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import closing
+from functools import cached_property
 from typing import Any
 
 from .. import errors
@@ -55,7 +56,6 @@ class AgentServicer(Engine):
         self._answers = type(self).answer is not AgentServicer.answer
         if type(self).execute is AgentServicer.execute and not self._answers:
             raise TypeError(f"{type(self).__name__} must have a method `async def execute(self, turn)`")
-        self._modes: about.Modes | None = None
 
     # What an author writes, besides `execute`.
 
@@ -163,9 +163,12 @@ class AgentServicer(Engine):
         if len(message.parts) > self.limits.parts:
             wrong = errors.Violation("message.parts", f"has {len(message.parts)} parts; at most {self.limits.parts}")
             raise errors.InvalidParamsError([wrong])
-        if self.check_input_modes and any(part.media_type for part in message.parts):
-            self._modes = self._modes or about.Modes(self.card)
+        if self.check_input_modes:
             self._modes.check(message)
+
+    @cached_property
+    def _modes(self) -> about.Modes:
+        return about.Modes(self.card)
 
     async def _reply(self, turn: Turn) -> pb.Message | None:
         """The bare message of an agent that overrides `answer`; a message for a task that exists is never one."""
