@@ -9,12 +9,12 @@ from .client import Client
 from .connect import connect
 from .credentials.credential import ApiKey, Basic, Bearer, Credential, CredentialsError, Presented
 from .credentials.oauth import OAuth2
+from .errors import ClientError, ConnectError, RemoteError, StreamBrokenError
 from .fan_out import fan_out
 from .sending import Sending
 from .settings import Call, ClientOptions, ClientTLS, Interceptor
 from .sync import SyncClient, connect_sync
 from .tool import Tool, as_tool
-from .transports.failures import ClientError, ConnectError, RemoteError, StreamBrokenError
 
 __all__ = [
     "Answer",

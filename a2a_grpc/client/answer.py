@@ -7,7 +7,7 @@ from typing import Any
 from ..generated.a2a_pb2 import TASK_STATE_COMPLETED, Artifact, Message, Part, Task, TaskState
 from .artifacts import INTERRUPTED, text_of
 from .artifacts import data_of as _data_of
-from .transports.failures import ClientError
+from .errors import ClientError
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from ..generated.a2a_pb2 import AgentCard, AgentInterface, Task
 from ..inherited import sooner, trace
 from ..methods import Method, methods
 from .cards.choose import VERSION
+from .errors import ConnectError, is_broken, retry_delay
 from .settings import Call, ClientOptions
-from .transports.failures import ConnectError, is_broken, retry_delay
 from .transports.transport import Outgoing, Transport
 
 LONGEST_BACKOFF = 5.0  # seconds

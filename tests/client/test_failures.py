@@ -10,7 +10,8 @@ from google.rpc.status_pb2 import Status
 
 from a2a_grpc import errors
 from a2a_grpc.bindings.json_status import details as json_details
-from a2a_grpc.client.transports.failures import RemoteError, error, of_http, of_jsonrpc, of_rest, of_status, retry_delay
+from a2a_grpc.client.errors import RemoteError, retry_delay
+from a2a_grpc.client.transports.failures import error, of_http, of_jsonrpc, of_rest, of_status
 from a2a_grpc.errors import A2AError, InvalidParamsError, Violation, code_name, http_status, jsonrpc_code
 
 KINDS = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, A2AError)]

@@ -10,9 +10,9 @@ from ...errors import A2AError, ResourceExhaustedError, UnavailableError
 from ...generated.a2a_pb2 import AgentCard
 from ...inherited import trace
 from ..calls import backoff, until_of
+from ..errors import ConnectError
 from ..settings import ClientOptions
 from ..transports import failures
-from ..transports.failures import ConnectError
 from ..transports.http import network, read_body
 from .cache import LEGACY_PATH, CardReadError, cached, card_of
 

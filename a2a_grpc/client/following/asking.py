@@ -8,7 +8,7 @@ from ...generated.a2a_pb2 import GetTaskRequest, SendMessageRequest, Task
 from ..answer import Answer
 from ..artifacts import INTERRUPTED, TERMINAL, Assembly
 from ..calls import Calls, now
-from ..transports.failures import ConnectError, StreamBrokenError
+from ..errors import ConnectError, StreamBrokenError
 from .following import Following, too_late
 from .sent import leave
 

@@ -22,7 +22,7 @@ from ...generated.a2a_pb2 import (
     Task,
 )
 from ..calls import Calls, backoff, now, until_of
-from ..transports.failures import ConnectError, StreamBrokenError, is_broken
+from ..errors import ConnectError, StreamBrokenError, is_broken
 from .progress import Progress
 from .sent import find, leave
 

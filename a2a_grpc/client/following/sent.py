@@ -7,7 +7,7 @@ from ...errors import A2AError
 from ...generated.a2a_pb2 import CancelTaskRequest, GetTaskRequest, ListTasksRequest, Message, Task
 from ...inherited import inherited
 from ..calls import Calls, now
-from ..transports.failures import ClientError
+from ..errors import ClientError
 
 MOST_TASKS = 20  # the newest ones, among which a message's own task is looked for
 LONGEST_CANCEL = 2.0  # seconds, of a task that an agent waited for and does not need any more

@@ -11,8 +11,8 @@ from ...bindings.protojson import dumps, to_dict
 from ...errors import InvalidAgentResponseError, InvalidParamsError, Violation
 from ...methods import Method, methods
 from ...validation import validator
+from ..errors import Fault
 from . import failures
-from .failures import Fault
 from .tolerant import read
 
 

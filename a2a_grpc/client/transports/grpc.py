@@ -13,8 +13,9 @@ from google.rpc.status_pb2 import Status
 from ...errors import A2AError, InvalidAgentResponseError
 from ...methods import Method
 from ..addresses import address
+from ..errors import ConnectError
 from ..settings import ClientOptions
-from .failures import ConnectError, error, of_status
+from .failures import error, of_status
 from .transport import Outgoing
 
 LONGEST_RETRY = 1.0  # seconds between two attempts of a channel to connect

@@ -16,10 +16,10 @@ from ...bindings.sse import Event, Parser
 from ...errors import InvalidAgentResponseError, ResourceExhaustedError
 from ...methods import Method
 from ..addresses import origin
+from ..errors import ConnectError, Fault
 from ..settings import ClientOptions
 from . import failures
 from .codecs import Codec, JsonRpc, Request, Rest
-from .failures import ConnectError, Fault
 from .transport import Outgoing
 
 SSE = "text/event-stream"
