@@ -23,7 +23,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2 as details_pb2
 from google.rpc.status_pb2 import Status
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from a2a_grpc.bindings.json_status import details as printed_details
@@ -875,6 +875,7 @@ def outcome(text: bytes) -> str:
 
 @settings(slow, max_examples=500)
 @given(raw_texts)
+@example(b'1e310+"\\\x00"')
 def test_both_readers_take_the_same_texts_for_the_same_values(text: bytes) -> None:
     pytest.importorskip("orjson")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,10 +1,9 @@
-"""What an agent says of itself, derived from its class; and what it accepts."""
+"""What an agent says of itself, derived from its class."""
 
 import inspect
 import re
 from typing import Any
 
-from ..errors import ContentTypeNotSupportedError, quote
 from ..generated import a2a_pb2 as pb
 
 
@@ -47,33 +46,10 @@ def check_methods(kind: type[Any], engine: type[Any]) -> None:
             raise TypeError(f"{kind.__name__}.{name} must be a coroutine: write `async def {name}(...)`")
 
 
-class Modes:
-    """The media types of all parts that an agent reads: the card's and its skills', compared without parameters."""
-
-    def __init__(self, card: pb.AgentCard) -> None:
-        modes = [*card.default_input_modes, *(mode for skill in card.skills for mode in skill.input_modes)]
-        self._modes = frozenset(_bare(mode) for mode in modes)
-
-    def check(self, message: pb.Message) -> None:
-        """Raises ContentTypeNotSupportedError for the first part of another type. Parts without a type pass."""
-        for index, part in enumerate(message.parts):
-            if part.media_type and not self._accepts(_bare(part.media_type)):
-                accepted = ", ".join(sorted(self._modes))
-                what = f"message.parts[{index}]: media type {quote(part.media_type)}"
-                raise ContentTypeNotSupportedError(f"{what} is not supported; accepted: {accepted}")
-
-    def _accepts(self, media_type: str) -> bool:
-        return not self._modes.isdisjoint((media_type, media_type.partition("/")[0] + "/*", "*/*"))
-
-
 def _has_extended_card(kind: type[Any]) -> bool:
     """Whether a class has an `extended_card` of its own, above the one that answers with none."""
     first = next(c for c in kind.__mro__ if "extended_card" in vars(c))
     return first.__name__ != "AgentServicer"
-
-
-def _bare(media_type: str) -> str:
-    return media_type.partition(";")[0].strip().lower()
 
 
 def _words(name: str) -> str:

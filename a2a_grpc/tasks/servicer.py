@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import closing
-from functools import cached_property
 from typing import Any
 
 from .. import errors
@@ -163,12 +162,6 @@ class AgentServicer(Engine):
         if len(message.parts) > self.limits.parts:
             wrong = errors.Violation("message.parts", f"has {len(message.parts)} parts; at most {self.limits.parts}")
             raise errors.InvalidParamsError([wrong])
-        if self.check_input_modes:
-            self._modes.check(message)
-
-    @cached_property
-    def _modes(self) -> about.Modes:
-        return about.Modes(self.card)
 
     async def _reply(self, turn: Turn) -> pb.Message | None:
         """The bare message of an agent that overrides `answer`; a message for a task that exists is never one."""

@@ -183,7 +183,10 @@ def _faults(text: str) -> Iterator[tuple[int, str]]:
 def _string_faults(token: re.Match[str], names: set[str] | None) -> Iterator[tuple[int, str]]:
     string = token["string"]
     if "\\" in string:
-        string = json.dumps(json.loads(string), ensure_ascii=False)
+        try:
+            string = json.dumps(json.loads(string), ensure_ascii=False)
+        except ValueError:  # no string: the text is no JSON, which is told besides
+            return
         if any("\ud800" <= c <= "\udfff" for c in string):
             yield token.start(), "half of a surrogate pair"
     if names is None:

@@ -33,3 +33,9 @@ async def test_one_agent_at_two_places_with_two_cards() -> None:
                 client = await wire(name, server, prefix=prefix)
                 assert bool((await client.call("SendMessage", IMAGE)).fault) == refused
                 await client.close()
+
+
+async def test_a_card_of_the_users_own_that_declares_more() -> None:
+    wide = card(default_input_modes=["text/plain", "image/png"])
+    async with Server(Told(), wide, http_port=0, grpc_port=0) as server, All(server) as wires:
+        assert [outcome.fault for outcome in await wires.call("SendMessage", IMAGE)] == [None] * 3
