@@ -103,7 +103,6 @@ GARBAGE: dict[str, Answer] = {
     "a body cut off": says(head(JSON, "Content-Length: 50") + b"{}"),
     "chunks that are none": says(head(JSON, CHUNKED) + b"zz\r\n{}"),
     "a large header": says(head("X: " + "y" * 100_000)),
-    "many headers": says(head(*(f"X{n}: y" for n in range(5000)))),
     "a header that is none": says(head("what is this")),
     "an encoding that is a lie": says(response(b"{}", Content_Encoding="gzip")),
     "an encoding that is not known": says(response(b"{}", Content_Encoding="br")),
@@ -153,24 +152,22 @@ def answering(answer: Answer) -> Any:
 BLANKS = chunked(b" " * 65536)
 SQUEEZED = "Content-Encoding: gzip"
 STREAM = "Content-Type: text/event-stream"
-WITHOUT_END: dict[str, tuple[Answer, type[Exception]]] = {
-    "a body": (says_on(head(JSON, CHUNKED), BLANKS), ResourceExhaustedError),
-    "the body of an error": (says_on(head(JSON, CHUNKED, status="500 x"), BLANKS), ResourceExhaustedError),
-    "a compressed body": (says(head(JSON, SQUEEZED, CHUNKED) + chunked(BOMB)), ResourceExhaustedError),
-    "a compressed stream": (says(head(STREAM, SQUEEZED, CHUNKED) + chunked(BOMB)), ResourceExhaustedError),
-    "headers": (says_on(head()[:-2], b"X: " + b"y" * 8000 + b"\r\n"), ConnectError),
-    "a line": (says_on(SSE_HEAD + chunked(b"data: "), BLANKS), ResourceExhaustedError),
-    "an event": (says_on(SSE_HEAD, chunked(b"data: x\n" * 5000)), ResourceExhaustedError),
+WITHOUT_END: dict[str, Answer] = {
+    "a body": says_on(head(JSON, CHUNKED), BLANKS),
+    "the body of an error": says_on(head(JSON, CHUNKED, status="500 x"), BLANKS),
+    "a compressed body": says(head(JSON, SQUEEZED, CHUNKED) + chunked(BOMB)),
+    "a compressed stream": says(head(STREAM, SQUEEZED, CHUNKED) + chunked(BOMB)),
+    "a line": says_on(SSE_HEAD + chunked(b"data: "), BLANKS),
+    "an event": says_on(SSE_HEAD, chunked(b"data: x\n" * 5000)),
 }
 
 
 @pytest.mark.parametrize("binding", BINDINGS[1:])
 @pytest.mark.parametrize("what", WITHOUT_END)
 async def test_what_has_no_end_is_not_read_to_it(binding: str, what: str) -> None:
-    answer, kind = WITHOUT_END[what]
-    async with answering(answer) as url, connect(card(url, binding), **LIMITS) as client:
+    async with answering(WITHOUT_END[what]) as url, connect(card(url, binding), **LIMITS) as client:
         for operation in ("get", "ask", "stream"):
-            assert isinstance(await outcome(client, operation), kind), operation
+            assert isinstance(await outcome(client, operation), ResourceExhaustedError), operation
 
 
 SLOW = {
@@ -259,7 +256,6 @@ FOUND = pb.Task(id="T1").SerializeToString()
 REFUSALS: dict[str, list[Frames]] = {
     "trailers only, and no message": [opened((b"grpc-status", b"0"), end=True)],
     "trailers only, with an error": [opened((b"grpc-status", b"2"), end=True)],
-    "a code that is unknown": [opened((b"grpc-status", b"999"), end=True)],
     "a code that is no number": [opened((b"grpc-status", b"abc"), end=True)],
     "canceled by the server": [opened((b"grpc-status", b"1"), end=True)],
     "no status": [opened(end=True)],
