@@ -156,11 +156,6 @@ class VerbNotAllowedError(A2AError):
     text = "This path does not take this HTTP method"
 
 
-class TooLargeError(A2AError):
-    reason, code, jsonrpc_code, http_status = "MESSAGE_TOO_LARGE", code_pb2.RESOURCE_EXHAUSTED, -32600, 413
-    text = "The request is too large"
-
-
 class MediaTypeError(ContentTypeNotSupportedError):
     http_status = 415
     text = "The Content-Type of the request is not supported"
@@ -174,6 +169,16 @@ class ResourceExhaustedError(A2AError):
 
     def __init__(self, message: str | None = None, *, retry_after: int = 1) -> None:
         super().__init__(message, details=[RetryInfo(retry_delay=Duration(seconds=retry_after))])
+
+
+class TooLargeError(ResourceExhaustedError):
+    """It will not do to try again."""
+
+    reason, jsonrpc_code, http_status = "MESSAGE_TOO_LARGE", -32600, 413
+    text = "The request is too large"
+
+    def __init__(self, message: str | None = None) -> None:
+        A2AError.__init__(self, message)
 
 
 class DeadlineExceededError(A2AError):

@@ -9,7 +9,7 @@ import pytest
 
 from a2a_grpc import Server
 from a2a_grpc.auth import Bearer as BearerGuard
-from a2a_grpc.client import Bearer, Client, RemoteError, StreamBrokenError, connect
+from a2a_grpc.client import Bearer, Client, ConnectError, RemoteError, StreamBrokenError, connect
 from a2a_grpc.errors import (
     A2AError,
     InvalidParamsError,
@@ -267,17 +267,19 @@ async def test_br_21_what_is_unset_is_not_sent_and_0_is(binding: str) -> None:
 # BR-33: large messages
 
 
+@everywhere
 @pytest.mark.parametrize(("size", "fits"), [(3.9, True), (4.1, False), (20, False)])
-async def test_br_33_what_is_too_large_is_told_and_not_sent_again(size: float, fits: bool) -> None:
+async def test_br_33_what_is_too_large_is_told_and_not_sent_again(binding: str, size: float, fits: bool) -> None:
     lab = Lab()
     sent = bytes(int(size * MB))
-    async with serving(lab) as server, of(server, "GRPC", attempts=3) as client:
+    async with serving(lab) as server, of(server, binding, attempts=3) as client:
         if fits:
             assert isinstance(await client.send([pb.Part(text="x"), sent]), pb.Message)
             assert lab.seen[0][0].message.parts[1].raw == sent
         else:
-            with pytest.raises(ResourceExhaustedError):
+            with pytest.raises((ResourceExhaustedError, ConnectError)) as caught:  # or cut while it was sent
                 await client.send([pb.Part(text="x"), sent])
+            assert isinstance(caught.value, ResourceExhaustedError) or caught.value.sent
     assert len(lab.seen) == int(fits)
 
 
@@ -360,3 +362,20 @@ async def test_br_75_events_of_a_kind_that_is_unknown_are_passed_over(binding: s
 def _unknown(binding: str) -> bytes:
     value = b'{"somethingNew":{"taskId":"T1","list":[1]},"more":null}'
     return b"data: " + (b'{"jsonrpc":"2.0","id":1,"result":%s}' % value if binding == "JSONRPC" else value) + b"\n\n"
+
+
+@pytest.mark.parametrize("refusal", [404, 405])
+async def test_br_17_a_server_that_knows_neither_verb(refusal: int) -> None:
+    seen: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head, _ = await read_request(reader)
+            seen.append(head.decode().partition(" ")[0])
+            writer.write(response(b'{"detail":"Not Found"}', refusal))
+            await writer.drain()
+
+    async with raw_server(serve) as url, connect(card(url, "HTTP+JSON"), backoff=0.005) as client:
+        with pytest.raises(RemoteError, match=f"HTTP {refusal}"):
+            await anext(client.subscribe("T1"))
+    assert seen == ["POST", "GET"]

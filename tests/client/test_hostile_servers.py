@@ -185,8 +185,8 @@ SLOW = {
 @pytest.mark.parametrize("what", SLOW)
 async def test_what_comes_slowly_ends_with_the_deadline(binding: str, what: str) -> None:
     async with answering(SLOW[what]) as url, connect(card(url, binding), **LIMITS) as client:
-        for operation in ("get", "ask"):
-            assert isinstance(await outcome(client, operation), DeadlineExceededError), operation
+        assert isinstance(await outcome(client, "get"), DeadlineExceededError)
+        assert isinstance(await outcome(client, "ask"), DeadlineExceededError | ConnectError)
 
 
 async def test_nothing_at_all_ends_with_the_deadline() -> None:
@@ -257,6 +257,7 @@ REFUSALS: dict[str, list[Frames]] = {
     "trailers only, and no message": [opened((b"grpc-status", b"0"), end=True)],
     "trailers only, with an error": [opened((b"grpc-status", b"2"), end=True)],
     "a code that is no number": [opened((b"grpc-status", b"abc"), end=True)],
+    "a code that is unknown": [opened((b"grpc-status", b"999"), end=True)],
     "canceled by the server": [opened((b"grpc-status", b"1"), end=True)],
     "no status": [opened(end=True)],
     "no message": [opened(), trailers(b"0")],
@@ -307,6 +308,34 @@ async def test_whatever_is_wrong_with_grpc_is_an_error(refusal: str) -> None:
         async with grpc_server(REFUSALS[refusal]) as url, connect(card(url, "GRPC"), **LIMITS) as client:
             found = await outcome(client, operation)
             assert isinstance(found, Exception), operation
+
+
+@pytest.mark.parametrize("binding", BINDINGS[1:])
+async def test_a_stream_that_never_pauses_can_be_left(binding: str) -> None:
+    answer = says_on(SSE_HEAD, chunked(b": x\n\n" * 1000))
+    async with answering(answer) as url, connect(card(url, binding)) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await anext(client.stream("x"))
+
+
+@pytest.mark.parametrize("binding", BINDINGS[1:])
+@pytest.mark.parametrize("deep", [b"[" * 90 + b"]" * 90, b'{"a":' * 60 + b"1" + b"}" * 60])
+async def test_details_that_are_deep_leave_the_error_that_they_are_of(binding: str, deep: bytes) -> None:
+    info = b'{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"TASK_NOT_FOUND","domain":"a2a-protocol.org"}'
+    member = b"data" if binding == "JSONRPC" else b"details"
+    error = b'{"code":-32001,"message":"m","%s":[%s,{"@type":"x","a":%s}]}' % (member, info, deep)
+    answer = says(response(b'{"error":%s}' % error, 404 if binding == "HTTP+JSON" else 200))
+    async with answering(answer) as url, connect(card(url, binding), attempts=1) as client:
+        with pytest.raises(TaskNotFoundError, match="m"):
+            await client.get_task("T1")
+
+
+@pytest.mark.parametrize("binding", BINDINGS[1:])
+@pytest.mark.parametrize("what", sorted({*SLOW} - {"comments", "blank lines"}))
+async def test_what_comes_slowly_and_is_no_stream_ends_without_a_deadline(binding: str, what: str) -> None:
+    async with answering(SLOW[what]) as url, connect(card(url, binding), **LIMITS) as client:
+        assert isinstance(await outcome(client, "stream"), ClientError | A2AError)
 
 
 async def test_details_of_garbage_leave_the_error_that_they_are_of() -> None:

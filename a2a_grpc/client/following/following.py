@@ -88,8 +88,10 @@ class Following:
     async def _prepare(self, attempt: int) -> None:
         progress, cause, options = self._progress, self._cause, self._calls.options
         if attempt > (options.recoveries if progress.begun else options.attempts - 1):
+            if cause and not progress.begun:
+                raise cause
             early = "the stream ended early" if progress.begun else "the stream ended before it began"
-            raise StreamBrokenError(progress.task_id, early) from cause
+            raise StreamBrokenError(progress.task_id, f"{early}: {cause}" if cause else early) from cause
         log.info("the stream of task %s ended early (%s): attempt %d", progress.task_id, cause or "closed", attempt)
         self.broken = True
         await self._within(asyncio.sleep(backoff(self._calls.options.backoff, attempt)))

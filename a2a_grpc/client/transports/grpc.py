@@ -8,12 +8,13 @@ from typing import Any, Self
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
+from google.rpc import code_pb2
 from google.rpc.status_pb2 import Status
 
 from ...errors import A2AError, InvalidAgentResponseError
 from ...methods import Method
 from ..addresses import address
-from ..errors import ConnectError
+from ..errors import ConnectError, Fault
 from ..settings import ClientOptions
 from .failures import error, of_status
 from .transport import Outgoing
@@ -71,7 +72,7 @@ class GrpcTransport:
         try:
             async with self._connection as connection:
                 response = await connection.start(method, message, call)
-        except grpc.aio.AioRpcError as failed:
+        except (grpc.aio.AioRpcError, KeyError) as failed:
             raise _failure(failed) from None
         return _decoded(method, response)
 
@@ -82,7 +83,7 @@ class GrpcTransport:
             try:
                 while (response := await self._read(connection, running, call.idle)) is not grpc.aio.EOF:
                     yield _decoded(method, response)
-            except grpc.aio.AioRpcError as failed:
+            except (grpc.aio.AioRpcError, KeyError) as failed:
                 raise _failure(failed) from None
             finally:
                 running.cancel()
@@ -155,7 +156,9 @@ def _decoded(method: Method, response: Any) -> Message:
     return response
 
 
-def _failure(failed: grpc.aio.AioRpcError) -> A2AError | ConnectError:
+def _failure(failed: grpc.aio.AioRpcError | KeyError) -> A2AError | ConnectError:
+    if isinstance(failed, KeyError):  # older grpc, of a code that is none
+        return error(Fault(code_pb2.UNKNOWN, f"the agent answered with the unknown code {failed}"))
     status = _status(failed)
     fault = of_status(status)
     if failed.code() is grpc.StatusCode.UNAVAILABLE and fault.info is None:
