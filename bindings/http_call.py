@@ -40,21 +40,23 @@ class Form(Protocol):
 
 
 class Decoded(NamedTuple):
-    """A request as its binding understands it: an RPC, how to read its message, and the JSON that this is read from.
+    """A request as its binding understands it: an RPC, its message, and the JSON from which that was `decoded`.
 
-    What `read` raises is told by the call, after wrong credentials, and `hint` with it.
+    What `hint` says is told with what is wrong with the message.
     """
 
     method: Method
-    read: Callable[[], Message]
+    message: Any
     json: Any
-    hint: str = ""
+    hint: Callable[[], str] = str  # which says nothing
 
-    def message(self) -> Any:
-        try:
-            return self.read()
-        except InvalidParamsError as error:
-            return Undecodable(error)
+
+def decoded(read: Callable[..., Message], *arguments: Any) -> Any:
+    """The message that is read. One that cannot be is refused by the call, after wrong credentials."""
+    try:
+        return read(*arguments)
+    except InvalidParamsError as error:
+        return Undecodable(error)
 
 
 class HttpCalls:
@@ -67,19 +69,17 @@ class HttpCalls:
     async def answer(self, request: web.BaseRequest, form: Form, decoding: Awaitable[Decoded]) -> web.StreamResponse:
         """The answer to a request, which may never become a call."""
         try:
-            decoded = await decoding
-            message = decoded.message()
+            method, message, value, hint = await decoding
             check_size(message, self.limits)
             context = HttpContext(request)
         except Exception as error:
             return self.refusal(form, error)
         try:
-            respond = self._stream if decoded.method.streaming else self._unary
-            return await respond(decoded.method, message, context, form)
+            respond = self._stream if method.streaming else self._unary
+            return await respond(method, message, context, form)
         except (Exception, asyncio.CancelledError) as error:
-            status = context.status_of(error)
-            told = in_json(status, descriptor(decoded.method.request), decoded.json, decoded.hint)
-            return self._failure(form, told, context.response_headers(ended=True))
+            status = in_json(context.status_of(error), descriptor(method.request), value, hint())
+            return self._failure(form, status, context.response_headers(ended=True))
 
     def refusal(self, form: Form, error: Exception) -> web.Response:
         """The answer to a request that is no call."""
@@ -99,7 +99,8 @@ class HttpCalls:
         headers = {"Content-Type": form.media_type}
         if context.request.method == "GET":  # what one caller is answered is not for the next; section 9, X-CARD-5
             headers["Cache-Control"] = "private, no-store"
-        response = web.Response(body=body, headers=headers | context.response_headers(ended=True))
+        headers |= context.response_headers(ended=True)
+        response = web.Response(body=body, headers=headers)
         if len(body) >= LARGE_RESPONSE:
             await prepare(context.request, response)
             await end(context.request, response, self.limits.write_timeout)

@@ -63,7 +63,7 @@ class HttpContext(CallContext):
 
     def response_headers(self, *, ended: bool = False) -> dict[str, str]:
         """What the agent and the framework have said so far; the trailing metadata too, once the call has ended."""
-        said = (*self.echo, *self.initial, *(self.trailing if ended else ()))
+        said = self.echo + self.initial + (self.trailing if ended else ())
         return _headers(said) if said else {}
 
     def _end_after(self, seconds: float) -> None:

@@ -1,7 +1,6 @@
 """The JSON-RPC 2.0 binding: envelope → method → message, and the answer back into an envelope. Spec section 9."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -21,7 +20,7 @@ from ..inprocess import unknown_method
 from ..methods import Method
 from .doors import JSONRPC
 from .http_body import JSON, is_json, read_body
-from .http_call import Decoded, HttpCalls
+from .http_call import Decoded, HttpCalls, decoded
 from .http_context import sent_path
 from .json_status import details
 from .protojson import dumps, from_json, loads
@@ -100,7 +99,7 @@ class JsonRpcBinding:
         method = self._methods.get(name)
         if method is None:
             raise self._unknown(name)
-        return Decoded(method, partial(_message, method, params), params)
+        return Decoded(method, decoded(_message, method, params), params)
 
     async def _body(self, request: web.BaseRequest) -> Any:
         if not is_json(request):

@@ -10,7 +10,7 @@ from ..errors import MediaTypeError, PathNotFoundError, code_name, quote
 from ..errors import http_status as canonical_status
 from .doors import HTTP_JSON
 from .http_body import A2A_JSON, JSON, is_json, media_type, read_body
-from .http_call import Decoded, HttpCalls, wrong_verb
+from .http_call import Decoded, HttpCalls, decoded, wrong_verb
 from .http_context import sent_path
 from .http_rule import Allowed, Router, bind, hint
 from .json_status import details
@@ -63,21 +63,23 @@ class RestBinding:
         return await self._calls.answer(request, answer, self._decoded(request, raw_path))
 
     async def _decoded(self, request: web.BaseRequest, raw_path: str) -> Decoded:
-        base = sent_path(request).removesuffix(raw_path)
         match = self._router.match(request.method, raw_path)
         if match is None:
-            raise self._unknown(request.method, raw_path, base)
+            raise self._unknown(request, raw_path)
         if isinstance(match, Allowed):
             raise wrong_verb(request, ", ".join(match.verbs))
         query = request.query.items() if request.query_string else ()
         body = await self._body(request) if match.binding.body else None
-        belongs = self._calls.doors.of(body, base, HTTP_JSON)
-        return Decoded(match.binding.method, partial(bind, *match, query, body), body, belongs)
+        elsewhere = partial(self._elsewhere, request, raw_path, body)
+        return Decoded(match.binding.method, decoded(bind, *match, query, body), body, elsewhere)
 
-    def _unknown(self, verb: str, raw_path: str, base: str) -> PathNotFoundError:
-        meant = hint(self._router, verb, raw_path)
-        more = f"; {meant}" if meant else f". {self._calls.doors.guide(raw_path, base)}"
-        return PathNotFoundError(PathNotFoundError.text + more)
+    def _unknown(self, request: web.BaseRequest, raw_path: str) -> PathNotFoundError:
+        meant = hint(self._router, request.method, raw_path)
+        guide = self._calls.doors.guide(raw_path, sent_path(request).removesuffix(raw_path))
+        return PathNotFoundError(PathNotFoundError.text + (f"; {meant}" if meant else f". {guide}"))
+
+    def _elsewhere(self, request: web.BaseRequest, raw_path: str, body: Any) -> str:
+        return self._calls.doors.of(body, sent_path(request).removesuffix(raw_path), HTTP_JSON)
 
     async def _body(self, request: web.BaseRequest) -> Any:
         if not request.body_exists:

@@ -32,29 +32,29 @@ def bind(binding: Binding, variables: Mapping[str, str], query: Query = (), body
         raise _empty_body(binding)
     if not query and (body is None or binding.body is None):
         return binding.method.request(**variables)
-    return from_json(binding.method.request, _tree(binding, variables, query, body))
-
-
-def _tree(binding: Binding, variables: Mapping[str, str], query: Query, body: Any) -> Any:
     tree = _body(binding, body)
-    if not isinstance(tree, dict):
-        return tree
+    if (query or variables) and isinstance(tree, dict):
+        _lay(binding, variables, query, tree)
+    return from_json(binding.method.request, tree)
+
+
+def _lay(binding: Binding, variables: Mapping[str, str], query: Query, tree: dict[str, Any]) -> None:
+    """Query and path into the tree."""
     given = {field: text for name, text in query if text and (field := parameter(binding.request, name))}
     free = {field: value(field, text) for field, text in given.items() if _is_free(binding, field, tree)}
     bound = {binding.request.fields_by_name[name]: text for name, text in variables.items()}
     for field, item in {**free, **bound}.items():
         tree.pop(field.name, None)  # however the body spelt it
         tree[field.json_name] = item
-    return tree
 
 
 def _body(binding: Binding, body: Any) -> Any:
     """A tree that may be changed; not an object where the body is not the object that it must be."""
     if body is None or binding.body is None:
         return {}
-    if isinstance(binding.body, FieldDescriptor):
-        return {binding.body.json_name: body}
-    return dict(body) if isinstance(body, dict) else body
+    if isinstance(binding.body, str):
+        return dict(body) if isinstance(body, dict) else body
+    return {binding.body.json_name: body}
 
 
 def _is_free(binding: Binding, field: FieldDescriptor, tree: Mapping[str, Any]) -> bool:

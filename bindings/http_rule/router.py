@@ -40,10 +40,6 @@ class Path(NamedTuple):
     cut: list[str] | None
     custom: str
 
-    @property
-    def reserved(self) -> bool:
-        return self.whole[0] in RESERVED or (self.cut is not None and self.cut[0] in RESERVED)
-
 
 class Router:
     """All routes of some RPCs. Literals win over variables, so un-prefixed paths win over `/{tenant}/…`.
@@ -112,15 +108,16 @@ class Router:
 
         Only a verb that a template knows is one, and it hides the template without: `x:cancel` is no id.
         """
-        reserved = path.reserved
-        for wanted, ends in self._by_count.get(len(path.whole), ()):
+        whole, cut, custom = path
+        reserved = whole[0] in RESERVED or (cut is not None and cut[0] in RESERVED)
+        for wanted, ends in self._by_count.get(len(whole), ()):
             if reserved and wanted[0] == ONE:
                 continue
-            if path.cut is not None and path.custom in ends and _fits(path.cut, wanted):
-                if path.cut[-1]:
-                    yield ends, path.custom, path.cut
-            elif "" in ends and _fits(path.whole, wanted):
-                yield ends, "", path.whole
+            if cut is not None and custom in ends and _fits(cut, wanted):
+                if cut[-1]:
+                    yield ends, custom, cut
+            elif "" in ends and _fits(whole, wanted):
+                yield ends, "", whole
 
 
 def split(raw_path: str) -> Path | None:
