@@ -1,6 +1,6 @@
 """The JSON-RPC 2.0 binding: envelope → method → message, and the answer back into an envelope. Spec section 9."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -86,9 +86,9 @@ class JsonRpcBinding:
         self._calls, self._methods = calls, methods
         calls.doors.served.append(JSONRPC)
 
-    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+    def __call__(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         envelope = Envelope()
-        return await self._calls.answer(request, envelope, self._decoded(request, envelope))
+        return self._calls.answer(request, envelope, self._decoded(request, envelope))
 
     async def _decoded(self, request: web.BaseRequest, envelope: Envelope) -> Decoded:
         body = await self._body(request)

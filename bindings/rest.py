@@ -1,5 +1,6 @@
 """The HTTP+JSON binding: verb and path → method → message by the service's `google.api.http` rules. Spec section 11."""
 
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
@@ -58,9 +59,9 @@ class RestBinding:
         self._calls, self._router = calls, router
         calls.doors.served.append(HTTP_JSON)
 
-    async def __call__(self, request: web.BaseRequest, raw_path: str) -> web.StreamResponse:
+    def __call__(self, request: web.BaseRequest, raw_path: str) -> Awaitable[web.StreamResponse]:
         answer = form(request.headers.get("Accept", ""))
-        return await self._calls.answer(request, answer, self._decoded(request, raw_path))
+        return self._calls.answer(request, answer, self._decoded(request, raw_path))
 
     async def _decoded(self, request: web.BaseRequest, raw_path: str) -> Decoded:
         match = self._router.match(request.method, raw_path)
