@@ -22,7 +22,7 @@ run: $(VENV)/.run  ## Serve the example agent on the default ports
 	@$(BIN)/python -m a2a_grpc.cli serve a2a_grpc.examples.glossary:Glossary
 
 test: $(VENV)/.test  ## Run the tests, without the ones that take minutes (PYTEST_ARGS="-k name")
-	@$(BIN)/python -m pytest -m "not soak and not interop" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 -m "not soak and not interop" $(PYTEST_ARGS)
 
 soak: $(VENV)/.test  ## Run the tests that take minutes
 	@$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
