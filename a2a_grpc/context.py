@@ -174,7 +174,7 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
             return self._ended(error)
         if isinstance(error, CallError):
             return error.status
-        set_before = None if isinstance(error, errors.A2AError) else self.failure()
+        set_before = None if errors.is_told(error) else self.failure()
         if set_before is None:
             return errors.to_status(error)
         if not self._aborted and not isinstance(error, NotImplementedError):

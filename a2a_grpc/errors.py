@@ -8,7 +8,7 @@ import difflib
 import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeGuard, TypeVar
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
@@ -44,6 +44,8 @@ class A2AError(Exception):
     jsonrpc_code: ClassVar[int] = -32603
     http_status: ClassVar[int | None] = None
     text: ClassVar[str] = "Internal error"
+    received = False
+    """Whether another agent has said it to the client here: no answer of one's own, unless it is raised anew."""
 
     def __init__(
         self,
@@ -244,11 +246,16 @@ def status(
 
 def to_status(error: BaseException) -> Status:
     """What a caller is told of an exception. The text of an unexpected one stays in the log, under a reference id."""
-    if isinstance(error, A2AError):
+    if is_told(error):
         return error.status()
     reference = secrets.token_hex(6)
     log.error("unexpected error, reference %s", reference, exc_info=error)
     return A2AError(f"Internal error. Reference: {reference}", metadata={"reference": reference}).status()
+
+
+def is_told(error: BaseException) -> TypeGuard[A2AError]:
+    """Whether an exception is an error that the caller may see."""
+    return isinstance(error, A2AError) and not error.received
 
 
 def with_error_info(given: Status) -> Status:

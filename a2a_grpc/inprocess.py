@@ -50,9 +50,12 @@ class InProcessServer:
         self._calls.add(context)
         inherited.set(context)
         cancelled = True
+        behavior: Any
         try:
-            handler: Any = self._handlers[method.path]
-            behavior = await self._unary_behavior(method, context) if self._intercepted else handler.unary_unary
+            if self._intercepted:
+                behavior = unary((await self._handler(method, context)).unary_unary)
+            else:
+                behavior = self._handlers[method.path].unary_unary
             response = await behavior(request, context)
             if type(response) is not method.response or context.status_is_set:
                 self._verdict(method, response, context)
@@ -65,6 +68,7 @@ class InProcessServer:
         finally:
             self._calls.discard(context)
             context.finish(cancelled=cancelled)
+            inherited.set(None)  # or the task of the call, its context and this would hold each other
 
     async def stream(self, method: Method, request: Any, context: CallContext) -> AsyncGenerator[Any, None]:
         """The responses of a stream. Raises CallError, also when the server ends its streams."""
@@ -72,8 +76,12 @@ class InProcessServer:
         self._streams.add(context)
         inherited.set(context)
         cancelled = True
+        behavior: Any
         try:
-            behavior = await self._stream_behavior(method, context)
+            if self._intercepted:
+                behavior = _stream_behavior(await self._handler(method, context))
+            else:
+                behavior = self._handlers[method.path].unary_stream
             async with aclosing(behavior(request, context)) as responses:
                 async for response in responses:
                     if type(response) is not method.response:
@@ -90,6 +98,7 @@ class InProcessServer:
             self._calls.discard(context)
             self._streams.discard(context)
             context.finish(cancelled=cancelled)
+            inherited.set(None)  # or the task of the call, its context and this would hold each other
 
     def end_streams(self) -> None:
         """Ends every open stream with UNAVAILABLE, for its client to follow elsewhere."""
@@ -110,23 +119,10 @@ class InProcessServer:
         return self._handlers.get(details.method)
 
     async def _handler(self, method: Method, context: CallContext) -> Any:
-        if not self._intercepted:
-            return self._handlers[method.path]
         handler = await self._lookup(CallDetails(method.path, context.invocation_metadata()))  # type: ignore[arg-type]
         if handler is None:
             raise MethodNotFoundError(f"{method.name} is not served")
         return handler
-
-    async def _unary_behavior(self, method: Method, context: CallContext) -> Callable[..., Awaitable[Any]]:
-        handler = await self._handler(method, context)
-        return unary(handler.unary_unary)
-
-    async def _stream_behavior(self, method: Method, context: CallContext) -> Callable[..., Any]:
-        handler = await self._handler(method, context)
-        if not self._intercepted:
-            behavior: Callable[..., Any] = handler.unary_stream
-            return behavior
-        return streamed(handler.unary_stream) if handler.unary_stream else _single(unary(handler.unary_unary))
 
     def _verdict(self, method: Method, response: Any, context: CallContext) -> None:
         """A status that was set is the outcome; a response of another type is the agent's mistake."""
@@ -142,6 +138,10 @@ def unknown_method(name: str, methods: Mapping[str, Method]) -> MethodNotFoundEr
     meant = nearest(name.rpartition("/")[2], methods)
     advice = f"Did you mean {meant}?" if meant else f"There are {', '.join(methods)}."
     return MethodNotFoundError(f"Unknown method {name[:80]}. {advice}")
+
+
+def _stream_behavior(handler: Any) -> Callable[..., Any]:
+    return streamed(handler.unary_stream) if handler.unary_stream else _single(unary(handler.unary_unary))
 
 
 def _single(behavior: Callable[..., Awaitable[Any]]) -> Callable[..., AsyncGenerator[Any, None]]:

@@ -117,4 +117,6 @@ def _port(url: str, parts: SplitResult) -> int | None:
 
 
 def _wrong(url: str, why: str) -> ValueError:
-    return ValueError(f"the address {quote(url)} {why}; {_SHAPE}")
+    """Without what stands before an "@": a user name, and its password."""
+    shown = re.sub(r"^([\w+.-]+://)?.*@", r"\1…@", url, flags=re.DOTALL)
+    return ValueError(f"the address {quote(shown)} {why}; {_SHAPE}")

@@ -49,7 +49,7 @@ class Calls:
         self._interfaces, self._open = interfaces, open_transport
         self._transports: dict[int, Transport] = {}
         self._methods = methods()
-        self._at = 0
+        self._at, self._closed = 0, False
 
     @property
     def interface(self) -> AgentInterface:
@@ -63,9 +63,11 @@ class Calls:
         _check_time(name, until)
         method, call = self._methods[name], self._read if name in READS else self._unary
         try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(until) as limit:
                 return await call(method, message, until)
         except TimeoutError:
+            if not limit.expired():  # it is of an interceptor, or of credentials
+                raise
             raise DeadlineExceededError(f"{name} did not end within its deadline") from None
 
     async def stream(self, name: str, message: Any, until: float | None = None) -> AsyncGenerator[Any, None]:
@@ -89,6 +91,7 @@ class Calls:
         raise first or AssertionError
 
     async def close(self) -> None:
+        self._closed = True
         for transport in self._transports.values():
             await transport.close()
 
@@ -98,18 +101,19 @@ class Calls:
             try:
                 return await self._attempt(method, message, until)
             except (A2AError, ConnectError) as error:
-                if not is_broken(error):
+                pause = max(backoff(self.options.backoff, attempt), retry_delay(error))
+                if not is_broken(error) or now() + pause >= until:
                     raise
-                await asyncio.sleep(max(backoff(self.options.backoff, attempt), retry_delay(error)))
+                await asyncio.sleep(pause)
         return await self._attempt(method, message, until)
 
     async def _attempt(self, method: Method, message: Message, until: float) -> Message:
-        limit = min(until, now() + self.options.deadline)
+        end = min(until, now() + self.options.deadline)
         try:
-            async with asyncio.timeout_at(limit):
-                return await self._unary(method, message, limit)
-        except (TimeoutError, DeadlineExceededError):
-            if now() >= until:
+            async with asyncio.timeout_at(end) as limit:
+                return await self._unary(method, message, end)
+        except (TimeoutError, DeadlineExceededError) as error:
+            if now() >= until or (isinstance(error, TimeoutError) and not limit.expired()):
                 raise
             raise ConnectError(f"{method.name}: no answer in {self.options.deadline:g} s", sent=True) from None
 
@@ -136,6 +140,8 @@ class Calls:
         return ((at + step) % count for step in range(count))
 
     def _transport(self, index: int) -> Transport:
+        if self._closed:
+            raise ConnectError("the client was closed", sent=False)
         if index not in self._transports:
             self._transports[index] = self._open(self._interfaces[index])
         return self._transports[index]

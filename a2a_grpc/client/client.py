@@ -1,7 +1,7 @@
 """Client: one agent, whatever the transport."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -106,7 +106,7 @@ class Client:
         task: Task = await self._calls.unary("GetTask", request)
         return task
 
-    async def list_tasks(
+    def list_tasks(
         self,
         *,
         context_id: str = "",
@@ -115,7 +115,7 @@ class Client:
         include_artifacts: bool = False,
         history_length: int | None = None,
         page_size: int | None = None,
-    ) -> AsyncIterator[Task]:
+    ) -> AsyncGenerator[Task, None]:
         """All tasks that fit, the newest first; pages are fetched as they are read."""
         request = ListTasksRequest(
             context_id=context_id,
@@ -126,8 +126,7 @@ class Client:
         )
         if status_timestamp_after is not None:
             request.status_timestamp_after.CopyFrom(_timestamp(status_timestamp_after))
-        async for task in self._pages("ListTasks", request, "tasks"):
-            yield task
+        return self._pages("ListTasks", request, "tasks")
 
     async def cancel(self, task_id: str, *, metadata: Mapping[str, Any] | None = None) -> Task:
         """Asks to cancel; the task may end otherwise. A task that is canceled already is returned as it is."""
@@ -165,10 +164,11 @@ class Client:
         config: TaskPushNotificationConfig = await self._calls.unary("GetTaskPushNotificationConfig", request)
         return config
 
-    async def list_push_configs(self, task_id: str, *, page_size: int = 0) -> AsyncIterator[TaskPushNotificationConfig]:
+    def list_push_configs(
+        self, task_id: str, *, page_size: int = 0
+    ) -> AsyncGenerator[TaskPushNotificationConfig, None]:
         request = ListTaskPushNotificationConfigsRequest(task_id=task_id, page_size=page_size)
-        async for config in self._pages("ListTaskPushNotificationConfigs", request, "configs"):
-            yield config
+        return self._pages("ListTaskPushNotificationConfigs", request, "configs")
 
     async def delete_push_config(self, task_id: str, config_id: str) -> None:
         request = DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config_id)
@@ -193,7 +193,7 @@ class Client:
         assert until is not None
         return until
 
-    async def _pages(self, name: str, request: Any, field: str) -> AsyncIterator[Any]:
+    async def _pages(self, name: str, request: Any, field: str) -> AsyncGenerator[Any, None]:
         tokens, empty = {""}, 0
         while True:
             page = await self._calls.unary(name, request)

@@ -15,11 +15,12 @@ from .cards.choose import Objection, choose
 from .cards.fetching import fetch_card
 from .client import Client
 from .credentials.credential import Certificate
-from .credentials.select import Chosen, Given, select
+from .credentials.select import Chosen, select
 from .settings import ClientOptions
 from .transports.authenticated import Authenticated
+from .transports.codecs import JsonRpc, Rest
 from .transports.grpc import GrpcTransport
-from .transports.http import json_rpc, new_session, rest
+from .transports.http import HttpTransport, new_session
 from .transports.transport import Transport
 
 
@@ -60,21 +61,11 @@ async def _card(
 
 
 def _calls(card: AgentCard, home: Collection[Origin], session: aiohttp.ClientSession, options: ClientOptions) -> Calls:
-    credentials = select(card, _with_certificate(options))
+    credentials = select(card, options.credentials, certificate=bool(options.tls and options.tls.certificate))
     allowed = {*home, *(origin(o, insecure=options.insecure) for o in options.origins)}
     objection = _objection(allowed, credentials, options)
     interfaces = choose(card, options.bindings, objection)
     return Calls(card, interfaces, _opener(session, credentials, options), options)
-
-
-def _with_certificate(options: ClientOptions) -> Given:
-    """A certificate is a credential like others, which a card may ask for."""
-    given = options.credentials
-    if not options.tls or not options.tls.certificate:
-        return given
-    if isinstance(given, dict):
-        return given
-    return (*(given if isinstance(given, list | tuple) else (given,)), Certificate())
 
 
 def _objection(allowed: Collection[Origin], credentials: Collection[Chosen], options: ClientOptions) -> Objection:
@@ -98,8 +89,8 @@ def _opener(
 ) -> Callable[[AgentInterface], Transport]:
     openers: dict[str, Callable[[str], Transport]] = {
         GRPC: lambda url: GrpcTransport(url, options),
-        JSONRPC: lambda url: json_rpc(url, session, options),
-        HTTP_JSON: lambda url: rest(url, session, options),
+        JSONRPC: lambda url: HttpTransport(url, JsonRpc(url), session, options),
+        HTTP_JSON: lambda url: HttpTransport(url, Rest(url), session, options),
     }
     return lambda interface: Authenticated(openers[interface.protocol_binding](interface.url), credentials)
 

@@ -8,6 +8,8 @@ from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 
 from ..errors import A2AError, InvalidAgentResponseError, UnavailableError, code_name
 
+INTERNAL = -32603  # the JSON-RPC code of an error that has none of its own
+
 
 class ClientError(Exception):
     """What a client finds out by itself."""
@@ -35,13 +37,15 @@ class RemoteError(A2AError):
     `code` is the gRPC code; `http_status` that of the response, where there was one.
     """
 
+    received = True
+
     def __init__(self, fault: "Fault") -> None:
         super().__init__(fault.message, metadata=dict(fault.info.metadata) if fault.info else {}, details=fault.details)
         self.domain: str = fault.info.domain if fault.info else ""
         self.__dict__.update(
             code=fault.code,
             reason=fault.info.reason if fault.info else code_name(fault.code),
-            jsonrpc_code=fault.jsonrpc_code or -32603,
+            jsonrpc_code=fault.jsonrpc_code or INTERNAL,
             http_status=fault.http_status,
         )
 
@@ -60,11 +64,14 @@ class Fault(NamedTuple):
     http_status: int | None = None
 
 
+_DEFINITE = (404, 405, *range(300, 400))  # HTTP statuses that are the same next time
+
+
 def is_broken(failed: Exception) -> bool:
-    """Whether an error is of the way to the agent, so that a read may be tried again, and not the agent's answer."""
+    """Whether what came is no answer of the agent's, or none that can be read, so that a read may be tried again."""
     if isinstance(failed, RemoteError):
-        unserved = failed.http_status in (404, 405)  # by this server at all
-        return not failed.domain and not unserved and failed.code in (code_pb2.UNKNOWN, code_pb2.INTERNAL)
+        answered = failed.domain or failed.jsonrpc_code != INTERNAL or failed.http_status in _DEFINITE
+        return not answered and failed.code in (code_pb2.UNKNOWN, code_pb2.INTERNAL)
     return isinstance(failed, ConnectError | UnavailableError | InvalidAgentResponseError)
 
 

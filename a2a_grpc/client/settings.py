@@ -32,11 +32,8 @@ class ClientTLS:
         return context
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(*(Path(f).read_bytes() if f else None for f in self._files))
-
-    @property
-    def _files(self) -> tuple[Path | str | None, ...]:
-        return self.ca, self.key, self.certificate
+        files = self.ca, self.key or self.certificate, self.certificate  # one may hold both; grpc aborts without a key
+        return grpc.ssl_channel_credentials(*(Path(f).read_bytes() if f else None for f in files))
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,14 @@ async def _close(items: Any) -> None:
     await items.aclose()
 
 
+async def _end() -> None:
+    """Ends what still runs: calls of other threads, which would wait for ever, and a token that is being fetched."""
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
 @contextmanager
 def _loop() -> Iterator[_Loop]:
     loop = asyncio.new_event_loop()
@@ -116,6 +124,7 @@ def _loop() -> Iterator[_Loop]:
     try:
         yield _Loop(loop)
     finally:
+        asyncio.run_coroutine_threadsafe(_end(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.run_until_complete(loop.shutdown_asyncgens())

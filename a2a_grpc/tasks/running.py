@@ -5,7 +5,7 @@ import contextvars
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from ..errors import A2AError, UnavailableError, log
+from ..errors import UnavailableError, is_told, log
 from ..generated import a2a_pb2 as pb
 from .broadcast import Subscriber
 from .lifecycle import INTERRUPTED, TERMINAL, IllegalTransitionError, has_ended
@@ -139,7 +139,7 @@ class Running:
     async def _failed(self, error: BaseException) -> None:
         reference = token_hex(6)
         log.error("task %s: its turn failed, reference %s", self.live.id, reference, exc_info=error)
-        text = error.message if isinstance(error, A2AError) else f"The agent failed. Reference: {reference}"
+        text = error.message if is_told(error) else f"The agent failed. Reference: {reference}"
         if not self.canceled:
             await self.live.end_surely(pb.TASK_STATE_FAILED, text)
 

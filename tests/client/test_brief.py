@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 
 from a2a_grpc import AgentServicer, Server, Turn
+from a2a_grpc.auth import Bearer
 from a2a_grpc.caller import Caller
 from a2a_grpc.client import Assembly, Call, TaskFailedError, connect, fan_out
-from a2a_grpc.errors import DeadlineExceededError
+from a2a_grpc.errors import A2AError, DeadlineExceededError
 from a2a_grpc.examples.brief import AT_ONCE, Brief
 from a2a_grpc.examples.glossary import Glossary
 from a2a_grpc.generated import a2a_pb2 as pb
 from a2a_grpc.generated.a2a_pb2_grpc import A2AServiceServicer
 from a2a_grpc.inherited import Inherited, inherited, sooner, trace
-from tests.client.scripted import BINDINGS
+from tests.client.scripted import BINDINGS, Script, scripted
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 STATE = "vendor=1,other=2"
+MESSAGE = pb.Message(message_id="M1", role=pb.ROLE_USER, parts=[pb.Part(text="go")])
 
 
 def serve(agent: Any) -> Server:
@@ -190,6 +192,44 @@ async def test_cancellation_reaches_what_is_sent_or_followed(how: str, slow: tup
         await acquire(child.started, 1)
         await agent.cancel(task.id)
         await acquire(child.stopped, 1)
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_what_another_agent_says_is_not_said_to_ones_own_caller(binding: str) -> None:
+    guard = Bearer(lambda token: None)
+    async with Server(Glossary(), http_port=0, grpc_port=0, interceptors=[guard]) as guarded:
+        async with serve(Raw(guarded.http_url)) as server, connect(server.agents[0].card, bindings=[binding]) as agent:
+            with pytest.raises(A2AError, match=r"^Internal error. Reference: \w+$"):
+                await agent.send("record")
+        async with serve(Relay(guarded.http_url)) as server, connect(server.http_url, bindings=[binding]) as agent:
+            with pytest.raises(TaskFailedError, match=r"The agent failed. Reference: \w+$"):
+                await agent.ask("record")
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_polling_in_a_turn_that_is_cancelled_cancels_what_it_waits_for(binding: str) -> None:
+    async with asyncio.timeout(20):
+        script = Script([], {"GetTask": [child_of(pb.TASK_STATE_INPUT_REQUIRED)], "CancelTask": [pb.Task(id="T1")]})
+        held = asyncio.Event()
+
+        async def hold(call: Call) -> Call:
+            if call.method.name == "SendMessage":
+                held.set()
+                await asyncio.Event().wait()
+            return call
+
+        async with scripted(binding, script, streaming=False, interceptors=[hold]) as client:
+            inherited.set(Inherited(None, ()))
+            asking = asyncio.create_task(client.ask(MESSAGE, task_id="T1"))
+            await held.wait()
+            asking.cancel()
+            await asyncio.wait([asking])
+    assert asking.cancelled()
+    assert script.calls == ["GetTask", "CancelTask"]
+
+
+def child_of(state: int) -> pb.Task:
+    return pb.Task(id="T1", status=pb.TaskStatus(state=state), history=[MESSAGE])
 
 
 async def test_outside_of_agents_a_task_goes_on_when_its_client_leaves(slow: tuple[Slow, str]) -> None:

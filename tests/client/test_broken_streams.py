@@ -9,9 +9,11 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
-from a2a_grpc.client import Client, ConnectError, RemoteError, StreamBrokenError, TaskFailedError, connect
+from a2a_grpc.client import Bearer, Client, ConnectError, RemoteError, StreamBrokenError, TaskFailedError, connect
 from a2a_grpc.errors import (
     A2AError,
     DeadlineExceededError,
@@ -383,6 +385,43 @@ async def test_reads_are_repeated_and_sends_are_not(binding: str) -> None:
             with pytest.raises(UnavailableError):
                 await call
     assert script.calls == ["GetTask"] * 3 + ["SendMessage", "CancelTask"]
+
+
+@everywhere
+async def test_a_pause_beyond_the_deadline_is_not_waited_for(binding: str) -> None:
+    busy = UnavailableError("busy", details=[RetryInfo(retry_delay=Duration(seconds=3600))])
+    script = Script([], {"GetTask": [busy]})
+    async with scripted(binding, script, deadline=5) as client:
+        with pytest.raises(UnavailableError, match="busy"):
+            await client.get_task("T1")
+    assert script.calls == ["GetTask"]
+
+
+@everywhere
+async def test_a_timeout_of_somebody_elses_is_passed_on(binding: str) -> None:
+    def vault() -> str:
+        raise TimeoutError("the vault did not answer")
+
+    async with scripted(binding, Script([Leg([])]), credentials=Bearer(vault)) as client:
+        for call in (client.get_task("T1"), client.send("x"), anext(client.subscribe("T1"))):
+            with pytest.raises(TimeoutError, match="the vault"):
+                await call
+
+
+@everywhere
+async def test_a_client_that_is_closed_says_so(binding: str) -> None:
+    script = Script([Leg(BEGUN, "hang")], {"GetTask": [task(WORKING)]})
+    async with scripted(binding, script, attempts=1, recoveries=0) as client:
+        events = client.stream("go")
+        assert await anext(events) == BEGUN[0]
+        await anext(events)
+        reading = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+    with pytest.raises((ConnectError, StreamBrokenError), match="closed"):
+        await reading
+    for call in (client.get_task("T1"), client.send("x"), anext(client.stream("x"))):
+        with pytest.raises(ConnectError, match="the client was closed"):
+            await call
 
 
 @everywhere

@@ -157,16 +157,16 @@ def test_freshness(headers: dict[str, str], seconds: float | None) -> None:
 def test_cached_cards() -> None:
     card = pb.AgentCard(name="A")
     made = cached(card, {"ETag": '"e"', "Last-Modified": "L", "Cache-Control": "max-age=5"}, 100.0, 60.0)
-    assert made == CachedCard(card, 105.0, '"e"', "L")
+    assert made == CachedCard(card, 105.0, 5.0, '"e"', "L")
     assert made.conditions == {"If-None-Match": '"e"', "If-Modified-Since": "L"}
-    assert made.renewed({}, 200.0, 60.0) == CachedCard(card, 260.0, '"e"', "L")
+    assert made.renewed({}, 200.0) == CachedCard(card, 205.0, 5.0, '"e"', "L")
     assert cached(card, {"Cache-Control": "no-store"}, 0.0, 60.0) is None
 
 
 def test_the_cache_is_bounded() -> None:
     cache = CardCache()
     for index in range(1500):
-        cache.keep(f"u{index}", CachedCard(pb.AgentCard(), 0.0))
+        cache.keep(f"u{index}", CachedCard(pb.AgentCard(), 0.0, 0.0))
     assert len(cache.cards) == 1000
     assert "u1499" in cache.cards
 

@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import json
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -20,17 +22,16 @@ from a2a_grpc.client import (
     Bearer,
     Call,
     CardReadError,
-    ClientTLS,
+    ConnectError,
     CredentialsError,
     NoInterfaceError,
     OAuth2,
     RemoteError,
     connect,
 )
-from a2a_grpc.client.connect import _with_certificate
+from a2a_grpc.client.addresses import address
 from a2a_grpc.client.credentials.credential import NO_SCHEME
 from a2a_grpc.client.credentials.select import select
-from a2a_grpc.client.settings import ClientOptions
 from a2a_grpc.errors import UnauthenticatedError
 from a2a_grpc.generated import a2a_pb2 as pb
 from tests.client.scripted import BINDINGS, Leg, Script, card, raw_server, read_request, response, scripted, task
@@ -347,8 +348,50 @@ def test_a_token_url_is_safe(url: str) -> None:
 
 
 def test_a_certificate_is_a_credential() -> None:
-    given = _with_certificate(ClientOptions(tls=ClientTLS(certificate="c.pem", key="k.pem")))
-    assert len(select(secured(pb.AgentCard(), m=MTLS), given)) == 1
+    both = secured(pb.AgentCard(), k=api_key("header"))
+    both.security_schemes["m"].CopyFrom(MTLS)
+    both.security_requirements[0].schemes["m"].SetInParent()
+    for given in (ApiKey("key"), [ApiKey("key")], {"k": ApiKey("key")}, MappingProxyType({"k": ApiKey("key")})):
+        assert len(select(both, given, certificate=True)) == 2
+        with pytest.raises(CredentialsError):
+            select(both, given)
+    assert select(secured(pb.AgentCard(), m=MTLS), (), certificate=True) == []
+
+
+@pytest.mark.parametrize("token", ["t\n", "t\r\nX: y", "tök", "t\0"])
+@everywhere
+async def test_a_secret_that_no_header_can_hold_is_told_alike(binding: str, token: str) -> None:
+    async with scripted(binding, Script([], {"GetTask": [task(1)]}), credentials=Bearer(token)) as client:
+        with pytest.raises(CredentialsError, match="hold what no header can") as caught:
+            await client.get_task("T1")
+    assert token not in str(caught.value)
+
+
+async def test_no_text_of_an_error_holds_a_key() -> None:
+    made = secured(card("http://127.0.0.1:1", "JSONRPC"), k=api_key("query"))
+    for answer in (b"nonsense\r\n\r\n", response(b"", 307, Location="https://agent.example/?key=" + SECRET)):
+        async with recorder(answer) as (home, _):
+            made.supported_interfaces[0].url = home
+            async with connect(made, credentials=ApiKey(SECRET), attempts=1) as client:
+                with pytest.raises((ConnectError, RemoteError)) as caught:
+                    await client.get_task("T1")
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(ValueError, match="user name") as refused:
+        address(f"https://ann:{SECRET}@agent.example")
+    assert SECRET not in str(refused.value)
+
+
+async def test_tokens_outlast_the_loop_that_fetched_them() -> None:
+    async with recorder(*tokens(600, 600)) as (home, _):
+        oauth = OAuth2("me", SECRET, token_url=home)
+
+        async def leave() -> None:
+            task = asyncio.ensure_future(oauth.present(OAUTH))
+            await asyncio.sleep(0)
+            task.cancel()
+
+        await asyncio.to_thread(asyncio.run, leave())
+        assert (await oauth.present(OAUTH)).headers["authorization"].startswith("Bearer t")
 
 
 @everywhere

@@ -26,6 +26,7 @@ class CachedCard:
 
     card: AgentCard
     fresh_until: float
+    life: float
     etag: str = ""
     last_modified: str = ""
 
@@ -35,10 +36,9 @@ class CachedCard:
         asked = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in asked.items() if value and value.isprintable()}
 
-    def renewed(self, headers: Mapping[str, str], now: float, usual: float) -> "CachedCard":
-        """After 304 Not Modified."""
-        fresh = freshness(headers, usual)
-        return replace(self, fresh_until=now + (fresh or 0.0))
+    def renewed(self, headers: Mapping[str, str], now: float) -> "CachedCard":
+        """After 304 Not Modified; what it does not say stays as it was. RFC 9111, 3.2."""
+        return replace(self, fresh_until=now + (freshness(headers, self.life) or 0.0))
 
 
 @dataclass
@@ -59,12 +59,12 @@ def cached(card: AgentCard, headers: Mapping[str, str], now: float, usual: float
     fresh = freshness(headers, usual)
     if fresh is None:
         return None
-    return CachedCard(card, now + fresh, headers.get("ETag", ""), headers.get("Last-Modified", ""))
+    return CachedCard(card, now + fresh, fresh, headers.get("ETag", ""), headers.get("Last-Modified", ""))
 
 
 def freshness(headers: Mapping[str, str], usual: float) -> float | None:
     """Seconds that a response stays fresh; None where it must not be kept at all."""
-    control = headers.get("Cache-Control", "").lower()
+    control = ",".join(v for k, v in headers.items() if k.lower() == "cache-control").lower()  # on several lines, too
     directives = dict(re.findall(r'([\w-]+)(?:\s*=\s*"?([^",\s]*)"?)?', control))
     if "no-store" in directives:
         return None

@@ -23,7 +23,9 @@ async def fetch_card(url: str, session: aiohttp.ClientSession, options: ClientOp
     """From the cache while it is fresh, else asked for again. Only this, of all calls, carries no credentials."""
     try:
         async with asyncio.timeout_at(until_of(options.deadline)):
-            return await _found(url, session, options)
+            card = AgentCard()
+            card.CopyFrom(await _found(url, session, options))  # the cached one is shared
+            return card
     except TimeoutError:
         raise ConnectError(f"{url} gave no card in time", sent=True) from None
 
@@ -58,7 +60,7 @@ async def _once(url: str, session: aiohttp.ClientSession, options: ClientOptions
                 return None
             body = await _body(url, response, options)
     if response.status == 304 and known:
-        options.cards.keep(url, known.renewed(response.headers, now, options.card_max_age))
+        options.cards.keep(url, known.renewed(response.headers, now))
         return known.card
     if response.status != 200:
         raise _refused(url, failures.error(failures.of_http(response.status, body, response.headers)))

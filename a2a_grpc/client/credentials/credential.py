@@ -99,6 +99,9 @@ class Certificate:
         return Presented()
 
 
+CERTIFICATE = Certificate()
+
+
 def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 

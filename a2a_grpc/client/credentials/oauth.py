@@ -24,6 +24,12 @@ _TOKEN = re.compile("[!-~]+")
 _SECONDS = re.compile("[0-9]{1,9}")
 
 
+class TokenError(UnauthenticatedError):
+    """There is no token to call with. What the place of tokens says is not for one's own callers."""
+
+    received = True
+
+
 @dataclass
 class OAuth2:
     """Client credentials. `token_url` is not read from the card: a card must not choose who is told the secret.
@@ -53,11 +59,14 @@ class OAuth2:
 
     async def present(self, scheme: SecurityScheme) -> Presented:
         now = self.clock()
-        if now >= self._renew_at and self._fetching is None:
-            self._fetching = asyncio.create_task(self._fetch())
-            self._fetching.add_done_callback(self._fetched)
-        if self._fetching and now >= self._ends_at:
-            await asyncio.shield(self._fetching)
+        fetching = self._fetching
+        if fetching and fetching.get_loop() is not asyncio.get_running_loop():
+            fetching = None  # another thread's, or one whose loop has gone
+        if now >= self._renew_at and fetching is None:
+            self._fetching = fetching = asyncio.create_task(self._fetch())
+            fetching.add_done_callback(self._fetched)
+        if fetching and now >= self._ends_at:
+            await asyncio.shield(fetching)
         return bearer(self._token)
 
     def renew(self, refused: Presented) -> bool:
@@ -67,7 +76,8 @@ class OAuth2:
         return True
 
     def _fetched(self, task: "asyncio.Task[None]") -> None:
-        self._fetching = None
+        if self._fetching is task:
+            self._fetching = None
         if not task.cancelled() and (error := task.exception()):
             log.warning("a token could not be fetched: %s", error)
 
@@ -80,14 +90,14 @@ class OAuth2:
                 async with session.post(self.token_url, data=form, headers=headers, allow_redirects=False) as response:
                     answer = loads(await read_body(response, LARGEST_ANSWER, LONGEST_FETCH))
         except (aiohttp.ClientError, OSError, JsonSyntaxError, ResourceExhaustedError) as error:
-            raise UnauthenticatedError(f"No token from {origin(self.token_url)}: {type(error).__name__}") from error
+            raise TokenError(f"No token from {origin(self.token_url)}: {type(error).__name__}") from error
         self._keep(answer, response.status)
 
     def _keep(self, answer: Any, http_status: int) -> None:
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if http_status != 200 or not isinstance(token, str) or not _TOKEN.fullmatch(token):
             why = answer.get("error", "") if isinstance(answer, dict) else ""
-            raise UnauthenticatedError(f"No token from {origin(self.token_url)}: HTTP {http_status} {why}".rstrip())
+            raise TokenError(f"No token from {origin(self.token_url)}: HTTP {http_status} {why}".rstrip())
         given = str(answer.get("expires_in"))
         life = float(given) if _SECONDS.fullmatch(given) else USUAL_LIFE
         now = self.clock()

@@ -4,24 +4,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...errors import quote
 from ...generated.a2a_pb2 import AgentCard, SecurityScheme
-from .credential import NO_SCHEME, Credential, CredentialsError
+from .credential import CERTIFICATE, NO_SCHEME, Credential, CredentialsError
 
 Given = Credential | Sequence[Credential] | Mapping[str, Credential]
 Chosen = tuple[Credential, SecurityScheme]
 
 
-def select(card: AgentCard, given: Given) -> list[Chosen]:
+def select(card: AgentCard, given: Given, *, certificate: bool = False) -> list[Chosen]:
     """Which credentials go with a call: those of the first of the card's alternatives that they satisfy.
 
-    A card that asks for nothing gets the first one, in its usual place. Raises CredentialsError where credentials were
-    given and satisfy none of the alternatives.
+    A `certificate` of the client's is one more, whatever the scheme is called. A card that asks for nothing gets the
+    first one, in its usual place. Raises CredentialsError where credentials were given and satisfy none of the
+    alternatives.
     """
     if not isinstance(given, Mapping | Sequence):
         given = (given,)
     if not given:
         return []
     for requirement in card.security_requirements:
-        found = [_for_scheme(name, card, given) for name in sorted(requirement.schemes)]
+        names = sorted(requirement.schemes)
+        found = [_for_scheme(name, card, given) or (certificate and _mtls(name, card)) for name in names]
         if all(found):
             return [chosen for chosen in found if chosen]
     if card.security_requirements:
@@ -33,6 +35,11 @@ def _for_scheme(name: str, card: AgentCard, given: Mapping[str, Credential] | Se
     scheme = card.security_schemes.get(name, NO_SCHEME)
     candidates = [c for n, c in given.items() if n == name] if isinstance(given, Mapping) else given
     return next(((c, scheme) for c in candidates if c.fits(scheme)), None)
+
+
+def _mtls(name: str, card: AgentCard) -> Chosen | None:
+    scheme = card.security_schemes.get(name, NO_SCHEME)
+    return (CERTIFICATE, scheme) if CERTIFICATE.fits(scheme) else None
 
 
 def _unasked(card: AgentCard, given: Mapping[str, Credential] | Sequence[Credential]) -> Iterator[Chosen]:

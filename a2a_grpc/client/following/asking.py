@@ -38,7 +38,11 @@ async def by_stream(calls: Calls, request: SendMessageRequest, until: float) -> 
 async def by_polling(calls: Calls, request: SendMessageRequest, until: float) -> Answer:
     """A task that exists may still wait for this very message, so only a new one is looked at from the start."""
     request.configuration.return_immediately = not request.message.task_id
-    response = await calls.unary("SendMessage", request, until)
+    try:
+        response = await calls.unary("SendMessage", request, until)
+    except asyncio.CancelledError:
+        await leave(calls, request.message)
+        raise
     if response.HasField("message"):
         return Answer(message=response.message)
     if not response.HasField("task"):

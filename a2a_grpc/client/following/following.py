@@ -72,14 +72,16 @@ class Following:
         async with aclosing(self._leg(name, request)) as leg:
             async for event in leg:
                 yield event
-        attempt, seen = 0, self._progress.news
+        attempt, seen, quiet = 0, self._progress.news, False
         while not self._is_over():
-            attempt = 1 if self._progress.news > seen else attempt + 1
-            seen = self._progress.news
+            attempt = 1 if quiet or self._progress.news > seen else attempt + 1
+            seen, quiet, began = self._progress.news, False, now()
             await self._prepare(attempt)
             async with aclosing(self._again()) as leg:
                 async for event in leg:
+                    quiet = True
                     yield event
+            quiet = quiet and now() - began >= self._calls.options.idle_timeout  # on gRPC silence is no fault
 
     def _is_over(self) -> bool:
         """A stream that was ended is at its end if its task is, or waits for the client; a broken one never waits."""
@@ -165,9 +167,11 @@ class Following:
         """None at the `end`; DeadlineExceededError at the deadline."""
         limits = [limit for limit in (self._until, end) if limit is not None]
         try:
-            async with asyncio.timeout_at(min(limits, default=None)):
+            async with asyncio.timeout_at(min(limits, default=None)) as limit:
                 return await step
         except TimeoutError:
+            if not limit.expired():
+                raise
             if end is not None:
                 return None
             raise too_late(self._progress.task_id) from None

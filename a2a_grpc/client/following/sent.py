@@ -7,7 +7,6 @@ from ...errors import A2AError
 from ...generated.a2a_pb2 import CancelTaskRequest, GetTaskRequest, ListTasksRequest, Message, Task
 from ...inherited import inherited
 from ..calls import Calls, now
-from ..errors import ClientError
 
 MOST_TASKS = 20  # the newest ones, among which a message's own task is looked for
 LONGEST_CANCEL = 2.0  # seconds, of a task that an agent waited for and does not need any more
@@ -38,7 +37,7 @@ async def leave(calls: Calls, sent: Message | None = None, task_id: str = "") ->
     if inherited.get() is None or not (task and task.cancelling()):
         return
     until = now() + LONGEST_CANCEL
-    with suppress(A2AError, ClientError):
+    with suppress(Exception):  # whatever goes wrong, the call was cancelled
         if not task_id and sent and (found := await find(calls, sent, until)):
             task_id = found.id
         if task_id:

@@ -1,5 +1,6 @@
 """What a server's error becomes: the same classes that a server raises, on every transport. Requirements X-ERR-6."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ def error(fault: Fault) -> A2AError:
     A2AError.__init__(
         made, fault.message, metadata=dict(fault.info.metadata) if fault.info else {}, details=fault.details
     )
+    made.received = True
     if isinstance(made, InvalidParamsError):
         made.violations = tuple(_violations(fault.details))
     return made
@@ -62,9 +64,15 @@ def of_http(http_status: int, body: bytes, headers: Mapping[str, str]) -> Fault:
     text = " ".join(body[: 4 * LONGEST_BODY].decode("utf-8", "replace").split())[:LONGEST_BODY]
     message = f"HTTP {http_status}" + (f": {text}" if text else "")
     if 300 <= http_status < 400:
-        message = f"HTTP {http_status}: redirects to {headers.get('Location', '?')}, and redirects are not followed"
+        where = without_query(headers.get("Location", "?"))
+        message = f"HTTP {http_status}: redirects to {where}, and redirects are not followed"
     code = _OF_HTTP.get(http_status, code_pb2.UNKNOWN)
     return Fault(code, message, None, tuple(_retry_after(headers)), None, http_status)
+
+
+def without_query(text: str) -> str:
+    """A text whose URLs have lost their queries, which may hold an API key."""
+    return re.sub(r"\?[^\s'\"]*", "?…", text) if "://" in text else text
 
 
 # Tables

@@ -74,6 +74,9 @@ class GrpcTransport:
                 response = await connection.start(method, message, call)
         except (grpc.aio.AioRpcError, KeyError) as failed:
             raise _failure(failed) from None
+        except asyncio.CancelledError:
+            _check_open()
+            raise
         return _decoded(method, response)
 
     async def stream(self, method: Method, message: Message, call: Outgoing) -> AsyncGenerator[Message, None]:
@@ -85,6 +88,9 @@ class GrpcTransport:
                     yield _decoded(method, response)
             except (grpc.aio.AioRpcError, KeyError) as failed:
                 raise _failure(failed) from None
+            except asyncio.CancelledError:
+                _check_open()
+                raise
             finally:
                 running.cancel()
 
@@ -148,6 +154,13 @@ def _channel_options(options: ClientOptions) -> list[tuple[str, int]]:
         ("grpc.enable_retries", 0),
         ("grpc.service_config_disable_resolution", 1),
     ]
+
+
+def _check_open() -> None:
+    """grpc cancels the calls of a channel that is closed; nobody has cancelled the task that made one."""
+    task = asyncio.current_task()
+    if task and not task.cancelling():
+        raise ConnectError("the client was closed", sent=True) from None
 
 
 def _decoded(method: Method, response: Any) -> Message:

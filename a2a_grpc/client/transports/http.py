@@ -19,7 +19,7 @@ from ..addresses import origin
 from ..errors import ConnectError, Fault
 from ..settings import ClientOptions
 from . import failures
-from .codecs import Codec, JsonRpc, Request, Rest
+from .codecs import Codec, Request
 from .transport import Outgoing
 
 SSE = "text/event-stream"
@@ -42,6 +42,7 @@ class HttpTransport:
 
     def __init__(self, url: str, codec: Codec, session: aiohttp.ClientSession, options: ClientOptions) -> None:
         self._url, self._codec, self._session, self._options = url, codec, session, options
+        self._streams: set[aiohttp.ClientResponse] = set()
 
     async def unary(self, method: Method, message: Message, call: Outgoing) -> Message:
         with network(self._url):
@@ -59,12 +60,16 @@ class HttpTransport:
                 if body is not None:
                     yield self._codec.message(method, _json(method, body))
                     return
+                self._streams.add(response)
+                stack.callback(self._streams.discard, response)
                 async with aclosing(self._events(response, call.idle)) as events:
                     async for event in events:
                         yield self._codec.message(method, _event(event))
 
     async def close(self) -> None:
-        """The session is its owner's."""
+        """The session is its owner's, who closes it; what reads a stream then would not be told."""
+        for response in tuple(self._streams):
+            response.close()
 
     async def _open(
         self, stack: AsyncExitStack, method: Method, message: Message, call: Outgoing
@@ -137,14 +142,6 @@ async def _read(response: aiohttp.ClientResponse, idle: float | None) -> bytes:
         raise ConnectionResetError(str(error)) from None
 
 
-def json_rpc(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> HttpTransport:
-    return HttpTransport(url, JsonRpc(url), session, options)
-
-
-def rest(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> HttpTransport:
-    return HttpTransport(url, Rest(url), session, options)
-
-
 def timeout_header(seconds: float) -> str:
     """As gRPC writes it: at most eight digits, and a unit."""
     milliseconds = max(1, int(seconds * 1000))
@@ -157,19 +154,19 @@ def _with_query(url: str, pairs: Sequence[tuple[str, str]]) -> str:
 
 @contextmanager
 def network(url: str) -> Iterator[None]:
-    """What aiohttp raises, as ConnectError."""
+    """What aiohttp raises, as ConnectError; not as its cause, whose text has the URL, and so a key in its query."""
     try:
         yield
     except _NOT_SENT as error:
-        raise ConnectError(f"cannot connect to {origin(url)}: {_words(error)}", sent=False) from error
-    except TimeoutError as error:
-        raise ConnectError(f"nothing came from {origin(url)} in time", sent=True) from error
+        raise ConnectError(f"cannot connect to {origin(url)}: {_words(error)}", sent=False) from None
+    except TimeoutError:
+        raise ConnectError(f"nothing came from {origin(url)} in time", sent=True) from None
     except (aiohttp.ClientError, OSError) as error:
-        raise ConnectError(f"the connection to {origin(url)} broke: {_words(error)}", sent=True) from error
+        raise ConnectError(f"the connection to {origin(url)} broke: {_words(error)}", sent=True) from None
 
 
 def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return failures.without_query(str(error)) or type(error).__name__
 
 
 def _is_unserved(fault: Fault) -> bool:
