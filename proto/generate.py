@@ -26,6 +26,7 @@ DESCRIPTORS = {
     "a2a.proto": "2e6ebfecf20eb1004cb76f3029e3cd93761447cf80aebf99fc1b76794f1b1cfb",
     "a2a_v0_3.proto": "b98d9d2041614df28a7d015abffcc3573a9ab45ca077fc079f060935b6a8eb84",
 }
+PACKAGE = "a2a_grpc.generated"  # whose messages can be pickled
 INIT = '"""What protoc wrote: messages, stubs and servicers. Never edited; `make generate` writes it anew."""\n'
 
 
@@ -75,14 +76,18 @@ def unpacked_field_behavior(scratch: Path) -> Path:
 
 
 def finish(out: Path, file: FileDescriptorProto) -> None:
-    """Makes imports relative, types the servicer, and holds the descriptor to its hash."""
+    """Makes imports relative, names the module in full, types the servicer, and holds the descriptor to its hash."""
     module = file.name.removesuffix(".proto")
+    messages = out / f"{module}_pb2.py"
+    messages.write_text(
+        messages.read_text().replace(f"'{module}_pb2', _globals", f"'{PACKAGE}.{module}_pb2', _globals")
+    )
     grpc_module = out / f"{module}_pb2_grpc.py"
     grpc_module.write_text(
         re.sub(rf"^import ({module}_pb2) as", r"from . import \1 as", grpc_module.read_text(), flags=re.M)
     )
     (out / f"{module}_pb2_grpc.pyi").write_text(typed_grpc(module, file))
-    embedded = re.search(r"AddSerializedFile\((b'.*')\)", (out / f"{module}_pb2.py").read_text())
+    embedded = re.search(r"AddSerializedFile\((b'.*')\)", messages.read_text())
     found = hashlib.sha256(eval(embedded[1])).hexdigest() if embedded else "no descriptor"
     if found != DESCRIPTORS[file.name]:
         sys.exit(f"{file.name}: the compiled descriptor is {found}, not {DESCRIPTORS[file.name]}")

@@ -1,6 +1,7 @@
 """The generated code: its descriptors, its life beside the official SDK, and what its types catch."""
 
 import hashlib
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -94,3 +95,9 @@ def _python(*arguments: str) -> None:
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def test_messages_can_be_pickled() -> None:
+    task = a2a_pb2.Task(id="T1")
+    assert a2a_pb2.Task.__module__ == "a2a_grpc.generated.a2a_pb2"
+    assert pickle.loads(pickle.dumps(task)) == task

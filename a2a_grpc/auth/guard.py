@@ -80,6 +80,8 @@ class AnyOf(Guard):
     def __init__(self, *alternatives: Authenticator) -> None:
         if not alternatives:
             raise ValueError("AnyOf needs at least one authenticator: nobody could call")
+        if not all(isinstance(alternative, Authenticator) for alternative in alternatives):
+            raise TypeError("AnyOf takes authenticators one by one: AnyOf(ApiKey(...), Bearer(...))")
         ways = [authenticator.advice for authenticator in alternatives]
         if twice := next((way for way in ways if ways.count(way) > 1), None):
             raise ValueError(f"two alternatives read {twice}: give one of them a function that knows both")

@@ -11,7 +11,7 @@ from ..context import QUERY
 from ..errors import quote
 from ..generated.a2a_pb2 import APIKeySecurityScheme, HTTPAuthSecurityScheme, SecurityScheme
 from .guard import Authenticator, Metadata, Verdict
-from .secrets import VISIBLE, Secrets, owned, password_check
+from .secrets import VISIBLE, Secrets, function, owned, password_check
 
 Location = Literal["header", "query", "cookie"]
 
@@ -37,7 +37,7 @@ class ApiKey(Authenticator):
         self.name, self.location, self.scheme_name = name, location, scheme_name
         self.advice = _advice(name, location)
         self._find = _FIND[location]
-        self._verify = Secrets(owned(keys)) if isinstance(keys, Mapping) else keys
+        self._verify = Secrets(owned(keys)) if isinstance(keys, Mapping) else function(keys, "keys", "a key")
 
     def scheme(self) -> SecurityScheme:
         return SecurityScheme(api_key_security_scheme=APIKeySecurityScheme(location=self.location, name=self.name))
@@ -69,12 +69,18 @@ class _Authorization(Authenticator):
 
 
 class Bearer(_Authorization):
-    """Tokens, visible ASCII. `verify` must not block, and may be a coroutine. RFC 6750."""
+    """Tokens and whose they are, or a function that tells, which must not block, and may be a coroutine. RFC 6750.
+
+    A token is visible ASCII.
+    """
 
     auth_scheme = "Bearer"
 
-    def __init__(self, verify: Callable[[str], Verdict], *, scheme_name: str = "bearer") -> None:
-        self._verify, self.scheme_name = verify, scheme_name
+    def __init__(
+        self, verify: Mapping[str, Caller | str] | Callable[[str], Verdict], *, scheme_name: str = "bearer"
+    ) -> None:
+        self._verify = Secrets(owned(verify)) if isinstance(verify, Mapping) else function(verify, "tokens", "a token")
+        self.scheme_name = scheme_name
 
     def verify(self, credentials: str) -> Verdict:
         return self._verify(credentials) if VISIBLE.fullmatch(credentials) else None
@@ -91,7 +97,11 @@ class Basic(_Authorization):
     def __init__(
         self, verify: Mapping[str, str] | Callable[[str, str], Verdict], *, scheme_name: str = "basic"
     ) -> None:
-        self._verify = password_check(verify) if isinstance(verify, Mapping) else verify
+        self._verify = (
+            password_check(verify)
+            if isinstance(verify, Mapping)
+            else function(verify, "users", "a user and a password")
+        )
         self.scheme_name = scheme_name
 
     def verify(self, credentials: str) -> Verdict:

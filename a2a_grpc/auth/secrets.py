@@ -4,10 +4,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from hmac import compare_digest
+from typing import TypeVar
 
 from ..caller import Caller
 from ..errors import quote
 from .guard import caller_of
+
+F = TypeVar("F", bound=Callable[..., object])
 
 VISIBLE = re.compile("[!-~]+")
 
@@ -38,6 +41,14 @@ def owned(keys: Mapping[str, Caller | str]) -> Iterator[tuple[str, Caller]]:
         if not VISIBLE.fullmatch(key):
             raise ValueError(f"a key of {who.name} is not visible ASCII without spaces")
         yield key, who
+
+
+def function(given: F, what: str, takes: str) -> F:
+    if not callable(given):
+        raise TypeError(
+            f"give a mapping of {what}, or a function of {takes} that tells whose it is, not {type(given).__name__}"
+        )
+    return given
 
 
 def password_check(passwords: Mapping[str, str]) -> Callable[[str, str], Caller | None]:

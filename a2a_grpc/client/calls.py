@@ -15,6 +15,7 @@ from ..generated.a2a_pb2 import AgentCard, AgentInterface, Task
 from ..inherited import sooner, trace
 from ..methods import Method, methods
 from .cards.choose import VERSION
+from .durations import DURATION, is_duration
 from .errors import ConnectError, is_broken, retry_delay
 from .settings import Call, ClientOptions
 from .transports.transport import Outgoing, Transport
@@ -163,7 +164,10 @@ class Calls:
         call = Call(method, sent, metadata, self.card)
         for interceptor in self.options.interceptors:
             made = interceptor(call)
-            call = await made if isawaitable(made) else made
+            made = await made if isawaitable(made) else made
+            if not isinstance(made, Call):
+                raise TypeError(f"an interceptor must return a Call: {interceptor} returned {made!r}")
+            call = made
         return call
 
 
@@ -179,6 +183,8 @@ def now() -> float:
 
 def until_of(deadline: float | None) -> float | None:
     """On the clock of the loop: what a caller allows, and no longer than the call that is being answered."""
+    if deadline is not None and not is_duration(deadline):
+        raise ValueError(f"deadline must be a number of {DURATION}, not {deadline!r}")
     return sooner(None if deadline is None else now() + deadline)
 
 

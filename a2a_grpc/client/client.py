@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ..errors import InvalidAgentResponseError, TaskNotCancelableError
+from ..errors import InvalidAgentResponseError, TaskNotCancelableError, did_you_mean, quote
 from ..generated.a2a_pb2 import (
     TASK_STATE_CANCELED,
     AgentCard,
@@ -119,7 +119,7 @@ class Client:
         """All tasks that fit, the newest first; pages are fetched as they are read."""
         request = ListTasksRequest(
             context_id=context_id,
-            status=status,
+            status=_state(status),
             include_artifacts=include_artifacts,
             history_length=history_length,
             page_size=page_size,
@@ -208,9 +208,18 @@ class Client:
             request.page_token = page.next_page_token
 
 
+def _state(status: TaskState | str | None) -> TaskState | str | None:
+    if isinstance(status, str) and status not in TaskState.keys():  # noqa: SIM118
+        name = "TASK_STATE_" + status.upper().replace("-", "_")
+        raise ValueError(f"status {quote(status)} is no state; {did_you_mean(name, TaskState.keys(), 'see TaskState')}")
+    return status
+
+
 def _timestamp(moment: datetime | Timestamp) -> Timestamp:
     if isinstance(moment, Timestamp):
         return moment
+    if not isinstance(moment, datetime):
+        raise TypeError(f"status_timestamp_after must be a datetime with a time zone, not {moment!r}")
     if moment.tzinfo is None:
         raise ValueError("status_timestamp_after needs a time zone: 10 o'clock is not the same everywhere")
     made = Timestamp()

@@ -1,12 +1,13 @@
 """connect: from the address of an agent, or its card, to a client."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, NoReturn
 
 import aiohttp
 
 from ..card import GRPC, HTTP_JSON, JSONRPC
+from ..errors import log
 from ..generated.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface
 from ..option_rules import from_keywords
 from .addresses import Origin, address, origin
@@ -24,8 +25,7 @@ from .transports.http import HttpTransport, new_session
 from .transports.transport import Transport
 
 
-@asynccontextmanager
-async def connect(agent: str | AgentCard | AgentInterface, **given: Any) -> AsyncIterator[Client]:
+def connect(agent: str | AgentCard | AgentInterface, **given: Any) -> "Connecting":
     """A client for the agent at a URL, or of a card that is already there; options are those of `ClientOptions`.
 
         async with connect("https://agent.example") as agent:
@@ -36,7 +36,37 @@ async def connect(agent: str | AgentCard | AgentInterface, **given: Any) -> Asyn
     ConnectError and CardReadError where there is no card, NoInterfaceError where it offers nothing to use,
     CredentialsError.
     """
-    options = from_keywords(ClientOptions, given)
+    if not isinstance(agent, str | AgentCard | AgentInterface):
+        raise TypeError(f"connect to a URL, an AgentCard or an AgentInterface, not {type(agent).__name__}")
+    return Connecting(_connected(agent, from_keywords(ClientOptions, given)))
+
+
+class Connecting(AbstractAsyncContextManager[Client]):
+    """A client to be: `async with` makes it."""
+
+    def __init__(self, connecting: AbstractAsyncContextManager[Client]) -> None:
+        self._connecting = connecting
+
+    async def __aenter__(self) -> Client:
+        return await self._connecting.__aenter__()
+
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        return await self._connecting.__aexit__(*raised)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"there is no {name} before the client is connected: {_USE}")
+
+    def __await__(self) -> NoReturn:
+        raise TypeError(_USE)
+
+    __enter__ = __exit__ = __await__
+
+
+_USE = "write `async with connect(...) as agent:`"
+
+
+@asynccontextmanager
+async def _connected(agent: str | AgentCard | AgentInterface, options: ClientOptions) -> AsyncIterator[Client]:
     async with new_session(options) as session:
         card, home = await _card(agent, session, options)
         client = Client(_calls(card, home, session, options))
@@ -76,6 +106,7 @@ def _objection(allowed: Collection[Origin], credentials: Collection[Chosen], opt
         where = origin(interface.url, insecure=options.insecure)
         if secret and where not in allowed:
             known = ", ".join(map(str, allowed))
+            log.warning("%s at %s is not used: credentials go to %s only", interface.protocol_binding, where, known)
             return f"credentials go to {known} only; name {where} in `origins` if it may have them"
         if in_query and interface.protocol_binding == GRPC:
             return "gRPC has no query that could hold the API key"

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from google.protobuf.message import Message as ProtobufMessage
 from google.protobuf.struct_pb2 import Struct, Value
 
 from ..bindings.protojson import from_json
 from ..generated.a2a_pb2 import ROLE_USER, Message, Part
 
-Content = str | bytes | Part | Message | Mapping[str, Any] | Sequence[Any]
-"""A message, or what its parts are made of: text, a file's bytes, a Part, JSON data, or a list with Parts in it."""
+Content = str | bytes | Path | Part | Message | Mapping[str, Any] | Sequence[Any]
+"""A message, or what its parts are made of: text, a file's bytes or path, a Part, JSON data, or a list with Parts."""
 
 
 def text(content: str, *, media_type: str = "") -> Part:
@@ -43,8 +44,12 @@ def data(value: Any) -> Part:
 def part(content: Content) -> Part:
     if isinstance(content, Part):
         return content
-    if isinstance(content, Message):
-        raise TypeError("a message is not a part of another; give its parts")
+    if isinstance(content, ProtobufMessage):
+        raise TypeError(f"a {type(content).__name__} is not a part of a message; give its parts, or its message")
+    if content is None:
+        raise TypeError("None is no content; for JSON's null give parts.data(None)")
+    if isinstance(content, Path):
+        return file(content)
     if isinstance(content, str):
         return text(content)
     return file(content) if isinstance(content, bytes) else data(content)

@@ -13,7 +13,8 @@ from ..methods import Method
 from ..option_rules import Rule, check, is_list
 from .cards.cache import CardCache
 from .cards.choose import SPOKEN
-from .credentials.select import Given
+from .credentials.select import Given, is_credential, several
+from .durations import DURATION, is_duration
 
 
 @dataclass(frozen=True)
@@ -72,17 +73,27 @@ class ClientOptions:
     backoff: float = 0.2  # before the second attempt; it doubles
     max_response: int = 256 * 1024 * 1024
     card_max_age: float = 300.0  # of a card whose headers do not say
-    cards: CardCache = field(default_factory=CardCache)  # share one, and a card is fetched once while it is fresh
+    cards: CardCache = field(default_factory=CardCache)  # share one, and a card that is fresh is not fetched again
 
     def __post_init__(self) -> None:
         check(self, _RULES)
 
 
-_POSITIVE = ("connect_timeout", "deadline", "answer_deadline", "idle_timeout", "backoff", "max_response")
+_TIMES = ("connect_timeout", "deadline", "answer_deadline", "idle_timeout", "backoff")
+_CREDENTIALS = "Bearer(...), ApiKey(...), Basic(...) or OAuth2(...) of a2a_grpc.client, one or several"
 _RULES = (
     Rule(("bindings", "origins", "extensions", "interceptors"), is_list, "a list"),
     Rule(("bindings",), lambda v: all(b in SPOKEN for b in v), f"some of {', '.join(SPOKEN)}"),
-    Rule(_POSITIVE, lambda v: v > 0, "a number above 0"),
+    Rule(
+        ("credentials",),
+        lambda v: all(map(is_credential, several(v))),
+        f"{_CREDENTIALS}; those of a2a_grpc are a server's",
+    ),
+    Rule(("interceptors",), lambda v: all(map(callable, v)), "a list of functions that take a Call and return one"),
+    Rule(("tls",), lambda v: v is None or isinstance(v, ClientTLS), "a ClientTLS(...)"),
+    Rule(("cards",), lambda v: isinstance(v, CardCache), "a CardCache()"),
+    Rule(_TIMES, is_duration, f"a number of {DURATION}"),
+    Rule(("max_response",), lambda v: v > 0, "a number above 0"),
     Rule(("attempts",), lambda v: v >= 1, "a number, 1 or more"),
     Rule(("recoveries", "card_max_age"), lambda v: v >= 0, "a number, 0 or more"),
 )

@@ -114,6 +114,7 @@ async def _end() -> None:
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 @contextmanager
@@ -127,5 +128,4 @@ def _loop() -> Iterator[_Loop]:
         asyncio.run_coroutine_threadsafe(_end(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
-        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()

@@ -163,7 +163,7 @@ async def test_no_server_is_a_connect_error() -> None:
         ({"deadlin": 5}, "did you mean deadline?"),
         ({"bindings": "GRPC"}, "bindings must be a list"),
         ({"bindings": ["REST"]}, "bindings must be some of GRPC, JSONRPC"),
-        ({"deadline": 0}, "deadline must be a number above 0"),
+        ({"deadline": 0}, "deadline must be a number of seconds, above 0"),
         ({"attempts": 0}, "attempts must be a number, 1 or more"),
     ],
 )

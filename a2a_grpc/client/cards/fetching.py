@@ -36,7 +36,8 @@ async def _found(url: str, session: aiohttp.ClientSession, options: ClientOption
         card = await _fetch(url.rstrip("/") + path, session, options)
         if card:
             return card
-    raise CardReadError(f"{url} has no agent card: HTTP 404 at {' and '.join(paths)}")
+    at = " and ".join(filter(None, paths))
+    raise CardReadError(f"{url} has no agent card: HTTP 404" + (f" at {at}" if at else ""))
 
 
 async def _fetch(url: str, session: aiohttp.ClientSession, options: ClientOptions) -> AgentCard | None:

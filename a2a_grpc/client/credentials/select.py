@@ -17,10 +17,9 @@ def select(card: AgentCard, given: Given, *, certificate: bool = False) -> list[
     first one, in its usual place. Raises CredentialsError where credentials were given and satisfy none of the
     alternatives.
     """
-    if not isinstance(given, Mapping | Sequence):
-        given = (given,)
-    if not given:
+    if not several(given):
         return []
+    given = given if isinstance(given, Mapping) else several(given)
     for requirement in card.security_requirements:
         names = sorted(requirement.schemes)
         found = [_for_scheme(name, card, given) or (certificate and _mtls(name, card)) for name in names]
@@ -29,6 +28,17 @@ def select(card: AgentCard, given: Given, *, certificate: bool = False) -> list[
     if card.security_requirements:
         raise CredentialsError(_unsatisfied(card))
     return list(_unasked(card, given))
+
+
+def several(given: Given) -> Sequence[Credential]:
+    """Those that were given, one or several."""
+    if isinstance(given, Mapping):
+        return [*given.values()]
+    return given if isinstance(given, Sequence) else (given,)
+
+
+def is_credential(value: object) -> bool:
+    return not isinstance(value, type) and hasattr(value, "fits") and hasattr(value, "present")
 
 
 def _for_scheme(name: str, card: AgentCard, given: Mapping[str, Credential] | Sequence[Credential]) -> Chosen | None:

@@ -25,6 +25,11 @@ from .transport import Outgoing
 SSE = "text/event-stream"
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientSSLError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 
+_SIGNS = {  # of a wrong address
+    "WRONG_VERSION_NUMBER": "it does not speak TLS; is http:// meant?",
+    "Bad status line": "what answers is not HTTP/1.1; is this the port of gRPC? A card is fetched over HTTP",
+}
+
 
 def new_session(options: ClientOptions) -> aiohttp.ClientSession:
     """One for a client: pooled, without cookies, and without a limit that streams could use up."""
@@ -166,7 +171,13 @@ def network(url: str) -> Iterator[None]:
 
 
 def _words(error: Exception) -> str:
-    return failures.without_query(str(error)) or type(error).__name__
+    told = failures.without_query(str(error)) or type(error).__name__
+    for sign, words in _SIGNS.items():
+        if sign in told:
+            return words
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"{error.os_error.strerror or error.os_error}; is the agent running there?"
+    return told
 
 
 def _is_unserved(fault: Fault) -> bool:
