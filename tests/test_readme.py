@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from a2a_grpc import ApiKey, Server
+from a2a_grpc.client import TaskFailedError, connect
+
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
@@ -154,7 +157,7 @@ STREAMED = ["status_update", "artifact_update", "artifact_update", "status_updat
 def test_interceptor_and_mounts(running: Running) -> None:
     names: dict[str, object] = {}
     for text in PYTHON:
-        if "def guarded" in text or "def two" in text:
+        if "def guarded(" in text or "def two" in text:
             exec(text, names)
     sys.path.insert(0, str(running.folder))
     try:
@@ -168,6 +171,37 @@ def test_interceptor_and_mounts(running: Running) -> None:
             assert [agent.mount.prefix for agent in server.agents] == ["/first", "/second"]
 
     asyncio.run(use())
+
+
+def test_client_snippets(tmp_path: Path) -> None:
+    names: dict[str, object] = {"__name__": "readme"}
+    for text in PYTHON:
+        if any(word in text for word in ("class Glossary", "def guarded_call", "class Brief", "def once")):
+            exec(text, names)
+    glossary, brief, guarded_call, once, tool, test = (
+        names[name] for name in ("Glossary", "Brief", "guarded_call", "once", "tool", "test_my_agent")
+    )
+
+    async def use() -> None:
+        guard, ports = ApiKey({"key-of-bob": "bob"}), {"http_port": 0, "grpc_port": 0}
+        agent = glossary()  # type: ignore[operator]
+        agent.check_input_modes = False
+        async with Server(agent, interceptors=[guard], **ports) as guarded:
+            with pytest.raises(TaskFailedError, match="I do not know the term 'read this"):
+                await guarded_call(guarded.http_url, f"http://{guarded.grpc_address}")  # type: ignore[operator]
+        async with Server(glossary(), **ports) as server:  # type: ignore[operator]
+            assert await asyncio.to_thread(once, server.http_url) == DEFINITION  # type: ignore[arg-type]
+            assert await tool(server.http_url) == DEFINITION  # type: ignore[operator]
+            await test(brief(server.http_url))  # type: ignore[operator]
+            async with Server(brief(server.http_url), **ports) as caller, connect(caller.http_url) as client:  # type: ignore[operator]
+                with pytest.raises(TaskFailedError, match="The glossary did not help: I do not know the term 'monad'"):
+                    await client.ask("record,monad")
+        await test(glossary())  # type: ignore[operator]
+
+    asyncio.run(use())
+
+
+DEFINITION = "A record is a class for plain data."
 
 
 def test_serve(running: Running) -> None:
@@ -198,4 +232,4 @@ def test_every_snippet_is_known() -> None:
     """A new snippet needs a test here."""
     beginnings = ("make demo", "pip install", "a2a-grpc", "grpcurl", "curl")
     assert all(text.startswith(beginnings) for text in SHELL)
-    assert len(PYTHON) == 7
+    assert len(PYTHON) == 10
