@@ -48,7 +48,7 @@ class Assembly:
         elif kind == "message":
             self.message = event.message
         elif kind == "status_update":
-            self._known(event.status_update).status.CopyFrom(event.status_update.status)
+            replace_status(self._known(event.status_update), event.status_update)
         elif kind == "artifact_update":
             assemble(self._known(event.artifact_update), event.artifact_update)
             self._note(event)
@@ -63,6 +63,13 @@ class Assembly:
         if self.task is None:
             self.task = Task(id=update.task_id, context_id=update.context_id)
         return self.task
+
+
+def replace_status(task: Task, update: TaskStatusUpdateEvent) -> None:
+    """What the status said becomes history. Requirements X-HIST-3."""
+    if task.status.HasField("message"):
+        task.history.add().CopyFrom(task.status.message)
+    task.status.CopyFrom(update.status)
 
 
 def assemble(task: Task, update: TaskArtifactUpdateEvent) -> None:

@@ -128,6 +128,8 @@ def _opener(
 
 def _base(url: str, options: ClientOptions) -> str:
     """The URL itself; of a bare host, what reaches it."""
+    if url.startswith("unix:"):
+        raise ValueError("a card is fetched over HTTP: give its URL, or an AgentInterface with the address of a socket")
     found = address(url, insecure=options.insecure)
     if url.lower().startswith(("http://", "https://")):
         return url

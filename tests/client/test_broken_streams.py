@@ -345,6 +345,15 @@ async def test_a_task_that_failed_is_raised_with_its_words(binding: str) -> None
 
 
 @everywhere
+async def test_what_a_status_said_becomes_history(binding: str) -> None:
+    said = [status(WORKING, text="reading"), status(WORKING, text="writing"), status(COMPLETED)]
+    async with scripted(binding, Script([Leg([snapshot(WORKING), *said])])) as client:
+        answer = await client.ask("go")
+    assert answer.task
+    assert [message.parts[0].text for message in answer.task.history] == ["reading", "writing"]
+
+
+@everywhere
 async def test_a_question_is_an_answer(binding: str) -> None:
     script = Script([Leg([snapshot(WORKING), status(ASKING, text="which?")])])
     async with scripted(binding, script) as client:

@@ -65,10 +65,11 @@ def _sendable(presented: Presented) -> Presented:
 
 
 def _with(call: Outgoing, presented: Sequence[Presented]) -> Outgoing:
-    headers, query = dict(call.metadata), dict(call.query)
+    """Names are put in lower case: an interceptor's and a credential's header of one name are one."""
+    headers, query = {name.lower(): value for name, value in call.metadata.items()}, dict(call.query)
     for one in presented:
         cookies = [c for c in (headers.get("cookie"), one.headers.get("cookie")) if c]
-        headers.update(one.headers)
+        headers.update((name.lower(), value) for name, value in one.headers.items())
         if cookies:
             headers["cookie"] = "; ".join(cookies)
         query.update(one.query)

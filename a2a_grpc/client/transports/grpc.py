@@ -40,7 +40,7 @@ class _Connection:
             shape = self.channel.unary_stream if method.streaming else self.channel.unary_unary
             multi = shape(method.path, method.request.SerializeToString, method.response.FromString)
             self._calls[method.name] = multi
-        metadata = tuple((k.lower(), v) for k, v in call.metadata.items())
+        metadata = tuple(call.metadata.items())
         return multi(message, metadata=metadata, timeout=call.timeout)
 
     def give_up(self) -> None:
