@@ -25,9 +25,11 @@ from .transport import Outgoing
 SSE = "text/event-stream"
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ClientSSLError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
 
+_NO_HTTP = "what answers is not HTTP/1.1; is this the port of gRPC? A card is fetched over HTTP"
 _SIGNS = {  # of a wrong address
     "WRONG_VERSION_NUMBER": "it does not speak TLS; is http:// meant?",
-    "Bad status line": "what answers is not HTTP/1.1; is this the port of gRPC? A card is fetched over HTTP",
+    "Bad status line": _NO_HTTP,
+    "Expected HTTP/": _NO_HTTP,
 }
 
 
