@@ -296,7 +296,7 @@ async def test_a_body_that_is_too_large(path: str, expected: tuple[int, int, str
 async def test_a_length_that_is_too_large_is_refused_before_the_body_is_sent(path: str, site: Site) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", site.server.http_port)
     writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n{{".encode())
-    assert await asyncio.wait_for(reader.readline(), 5) == b"HTTP/1.1 413 Request Entity Too Large\r\n"
+    assert (await asyncio.wait_for(reader.readline(), 5)).startswith(b"HTTP/1.1 413 ")
     writer.close()
 
 

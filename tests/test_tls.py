@@ -32,6 +32,19 @@ class Pair:
     key: Path
 
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 class Authority:
     """Signs certificates, and writes them as PEM files."""
 
@@ -39,13 +52,9 @@ class Authority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Test CA")])
-        self.pair = self._written(
-            "ca",
-            self._builder(self._name, self._key).add_extension(
-                x509.BasicConstraints(ca=True, path_length=None), critical=True
-            ),
-            self._key,
-        )
+        builder = self._builder(self._name, self._key)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.pair = self._written("ca", builder.add_extension(_SIGNS_CERTIFICATES, critical=True), self._key)
 
     def sign(self, name: str, alternatives: list[x509.GeneralName]) -> Pair:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -66,6 +75,8 @@ class Authority:
             x509.CertificateBuilder(self._name, subject, key.public_key(), x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
 
     def _written(self, name: str, builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> Pair:

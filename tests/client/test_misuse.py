@@ -87,7 +87,7 @@ async def test_a_wrong_address_is_told(unused_tcp_port: int) -> None:
         for url, text in (
             (f"http://{server.grpc_address}", "is this the port of gRPC"),
             (server.http_url.replace("http://", "https://"), "does not speak TLS; is http:// meant"),
-            (f"http://localhost:{unused_tcp_port}", "is the agent running there"),
+            (f"http://localhost:{unused_tcp_port}", "nothing listens there; is the agent running"),
         ):
             with pytest.raises(ConnectError, match=text):
                 await connect(url, attempts=1).__aenter__()

@@ -177,8 +177,8 @@ def _words(error: Exception) -> str:
     for sign, words in _SIGNS.items():
         if sign in told:
             return words
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"{error.os_error.strerror or error.os_error}; is the agent running there?"
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+        return "nothing listens there; is the agent running?"
     return told
 
 
