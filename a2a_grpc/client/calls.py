@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from inspect import isawaitable
-from typing import Any, TypeVar
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -33,7 +33,6 @@ READS = frozenset(
 """What may be called again without harm."""
 
 Open = Callable[[AgentInterface], Transport]
-T = TypeVar("T")
 
 
 class Calls:

@@ -75,13 +75,13 @@ class Following:
         attempt, seen, quiet = 0, self._progress.news, False
         while not self._is_over():
             attempt = 1 if quiet or self._progress.news > seen else attempt + 1
-            seen, quiet, began = self._progress.news, False, now()
+            seen, came, began = self._progress.news, False, now()
             await self._prepare(attempt)
             async with aclosing(self._again()) as leg:
                 async for event in leg:
-                    quiet = True
+                    came = True
                     yield event
-            quiet = quiet and now() - began >= self._calls.options.idle_timeout  # on gRPC silence is no fault
+            quiet = came and now() - began >= self._calls.options.idle_timeout  # on gRPC silence is no fault
 
     def _is_over(self) -> bool:
         """A stream that was ended is at its end if its task is, or waits for the client; a broken one never waits."""
